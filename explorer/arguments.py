@@ -274,6 +274,9 @@ def _add_serve(commands: Any) -> None:
         help="keep links, and texts and runs of students, over a restart: in a file (PATH or sqlite:///PATH), or at "
         "postgresql://USER@HOST/NAME; default: nothing is kept",
     )
+    _add_run_memory(parser)
+    told = "let assistants compile and run models by the Model Context Protocol, at /mcp, under the same limits"
+    parser.add_argument("--mcp", action="store_true", help=told)
     parser.add_argument(
         "--allow-host",
         metavar="NAME",
@@ -302,6 +305,14 @@ def _add_serve(commands: Any) -> None:
     _add_class(parser)
 
 
+def _add_run_memory(parser: argparse.ArgumentParser) -> None:
+    told = (
+        "the most that the arrays of one run may take here, and as much again for the rest of its process, as in 32GiB "
+        "for whole graphs on a GPU; default 2GiB, which is the least"
+    )
+    parser.add_argument("--memory", metavar="SIZE", help=told)
+
+
 def _add_class(parser: argparse.ArgumentParser) -> None:
     about = "any of these turns on the instructor's page, /instructor; give all servers of one --queue the same"
     group = parser.add_argument_group("for a class", about)
@@ -326,6 +337,7 @@ def _add_worker(commands: Any) -> None:
     parser.add_argument("--gpu", metavar="N", type=int, help="run on this GPU of the host's; default: all are seen")
     parser.add_argument("--only", metavar="TARGETS", help="as in cpu,dae; default: all that this host has")
     parser.add_argument("--data-dir", metavar="DIR", help="the same folder of files as the server's")
+    _add_run_memory(parser)
 
 
 def benchmark_suites() -> list[str]:

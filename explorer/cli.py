@@ -401,6 +401,8 @@ def _serve(arguments: argparse.Namespace) -> int:
             arguments.queue or "",
             wanted,
             store=arguments.store or "",
+            run_memory=_process_memory(arguments),
+            assistants=arguments.mcp,
             json_log=arguments.log_format == "json",
         )
         if arguments.web_processes == 1:
@@ -412,10 +414,18 @@ def _serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _process_memory(arguments: argparse.Namespace) -> int:
+    """What a process for runs may take: twice what the arrays of a run may, for the reference and the rest."""
+    from explorer.runtime.workers.pool import RUN_MEMORY
+
+    asked = RUN_MEMORY if arguments.memory is None else 2 * read_memory(arguments.memory)
+    if asked < RUN_MEMORY:
+        raise BadInput(f"--memory takes 2GiB or more, not {arguments.memory}")
+    return asked
+
+
 def _worker(arguments: argparse.Namespace) -> int:
     import asyncio
-
-    from explorer.runtime.workers.pool import RUN_MEMORY
 
     if arguments.gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(arguments.gpu)
@@ -428,7 +438,7 @@ def _worker(arguments: argparse.Namespace) -> int:
     except ImportError:
         raise BadInput("the worker needs the Python package redis: pip install 'explorer[queue]'") from None
     try:
-        asyncio.run(serve_queue(arguments.queue, Offer(targets, data_dir), RUN_MEMORY))
+        asyncio.run(serve_queue(arguments.queue, Offer(targets, data_dir), _process_memory(arguments)))
     except (WorkerError, ValueError) as error:
         raise BadInput(f"--queue {arguments.queue[:80]}: {error}") from None
     return 0

@@ -187,7 +187,7 @@ class Stages(Mapping[str, Stage]):
             self._over = stage.reason
             return stage
         said = str(error) if isinstance(error, OutOfBudget) else "There is not enough memory."
-        self._over = f"{said} The stage {name} was being made then: make the model smaller."
+        self._over = f"{said} The stage {name} was being made then: try again, or make the model smaller."
         stage = Stage(name, (), 0.0, None, self._over, stopped=True)
         (self._made if name in CHOSEN else self._shared)[name] = stage
         return stage

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import process_time
 from types import FrameType
 
 from explorer.compiler.unsupported import OutOfBudget
@@ -24,7 +25,15 @@ def stopped_after(seconds: float | None) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    error = OutOfBudget(f"Stopped after {seconds:g} s, the time limit of a compilation.")
+    begin = process_time()
+
+    def error() -> OutOfBudget:
+        cpu = process_time() - begin
+        return OutOfBudget(
+            f"Stopped after {cpu:.1f} s of CPU time, {seconds:g} s by the clock: this server's limit of a compilation,"
+            " not an error of the model."
+        )
+
     with _raised(error, seconds, signal.SIGALRM, signal.ITIMER_REAL):
         yield
 
@@ -36,15 +45,16 @@ def cpu_bounded(seconds: float) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    error = CpuSpent(f"Stopped after {seconds:g} s of work.")
-    with _raised(error, seconds, signal.SIGPROF, signal.ITIMER_PROF):
+    with _raised(
+        lambda: CpuSpent(f"Stopped after {seconds:g} s of work."), seconds, signal.SIGPROF, signal.ITIMER_PROF
+    ):
         yield
 
 
 @contextmanager
-def _raised(error: OutOfBudget, seconds: float, sign: signal.Signals, timer: int) -> Iterator[None]:
+def _raised(error: Callable[[], OutOfBudget], seconds: float, sign: signal.Signals, timer: int) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
-        raise error
+        raise error()
 
     before = signal.signal(sign, stop)
     left = signal.setitimer(timer, seconds)

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.data.lists import available_lists
+from explorer.runtime.data.lists import available_lists, whole_matrices
 from explorer.runtime.data.offered import AVAILABLE
 from explorer.runtime.data.triples import InputError
+from explorer.runtime.targets.table import TARGETS
 from explorer.web.compiling import compile_cached, find_data, refusal
 from explorer.web.description import answers
 from explorer.web.description.answers import refused
@@ -112,11 +113,14 @@ async def list_examples() -> list[dict[str, str]]:
 )
 async def list_data(request: Request, family: Literal["score", "layer", "op"] = "score") -> Response:
     """The data sets that a run of a family may name: presets, and the files of the server's data directory, which
-    layers take with inverse triples. Those of ops say which kind of op they are for."""
+    layers take with inverse triples. Those of ops say which kind of op they are for; whole graphs are among them where
+    there is a GPU."""
+    whole = whole_matrices() if family == "op" and not TARGETS["gpu"].missing() else []
     try:
-        return JSONResponse(await asyncio.to_thread(AVAILABLE[family], request.app.state.data_dir))
+        offered = await asyncio.to_thread(AVAILABLE[family], request.app.state.data_dir)
     except InputError as error:
         return JSONResponse(refusal(str(error)), 500)
+    return JSONResponse([*offered, *whole])
 
 
 @router.get(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Container
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
@@ -35,6 +35,7 @@ from explorer.web.entrance.protection import (
     security_headers,
 )
 from explorer.web.entrance.static import PackedFiles
+from explorer.web.guide import routes as guide
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Classroom
@@ -53,6 +54,8 @@ from explorer.web.shared.answers import SharedAnswers
 from explorer.web.shared.file import SharedFile
 
 if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
     from explorer.queue.broker import Broker
     from explorer.queue.client import StreamQueue
     from explorer.web.instructor.shared import Shared
@@ -63,6 +66,7 @@ def create_app(
     *,
     hosts: Container[str] | None = LOOPBACK_NAMES,
     concurrent_runs: int | None = None,
+    run_memory: int = limits.RUN_MEMORY,
     run_seconds: float = limits.RUN_SECONDS,
     compile_seconds: float = limits.COMPILE_SECONDS,
     runs_waiting: int = limits.RUNS_WAITING,
@@ -71,19 +75,21 @@ def create_app(
     classroom: Classroom | None = None,
     metrics_for: Collection[str] = (),
     store: Store | None = None,
+    assistants: bool = False,
     quiet: bool = False,
 ) -> FastAPI:
     """The web application.
 
     `data_dir` is a folder of data files that runs may use beside the presets; `hosts` are the names that requests may
-    use for the server, None for any. Runs are done by processes of this one, or by workers of `broker`'s queue. `among`
-    says which of several processes this is, where the server has several.
-    `classroom` is the class that it is for, where it is for one. `metrics_for` are the addresses and networks that
-    `/metrics` answers besides this computer's own. What students do is kept in `store`, where there is one. What
-    `quiet` workers write to stderr is dropped.
+    use for the server, None for any. A process for runs may take `run_memory` bytes, half of that for arrays. Runs
+    are done by processes of this one, or by workers of `broker`'s queue. `among` says which of several processes this
+    is, where the server has several. `classroom` is the class that it is for, where it is for one. `metrics_for` are
+    the addresses and networks that `/metrics` answers besides this computer's own. What students do is kept in
+    `store`, where there is one. `assistants` may ask at `/mcp`. What `quiet` workers write to stderr is dropped.
     """
     metrics = Metrics()
     taught = classroom or Classroom()
+    assistant: MCPServer | None = None
     concurrent = concurrent_runs or limits.concurrent_runs()
     shared = None if among is None else SharedFile(among.file)
 
@@ -116,7 +122,7 @@ def create_app(
         new_pool = partial(WorkerPool, "reuse", spare=0, memory=limits.RUN_MEMORY, **settings)
         app.state.reuse = ReuseService(new_pool, run_seconds)
         if broker is None:
-            runners = WorkerPool("run", concurrent=concurrent, memory=limits.RUN_MEMORY, **settings)
+            runners = WorkerPool("run", concurrent=concurrent, memory=run_memory, **settings)
             app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting, ended=metrics.ran)
             app.state.runners = runners
         else:
@@ -129,7 +135,8 @@ def create_app(
         app.state.runners.open()
         await app.state.sharing.open()
         try:
-            yield
+            async with _assisting(assistant):
+                yield
         finally:
             await app.state.checker.close()
             await app.state.reuse.close()
@@ -161,10 +168,15 @@ def create_app(
         app.state.numbers = SharedNumbers(shared, among.number, partial(families, metrics, app.state))
     described = health.router, monitoring.router, api.router, runs.router, keeping.router
     app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
-    routers = *described, openapi.router, students.joining, pages.router
+    routers = *described, openapi.router, students.joining, pages.router, guide.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)
+    if assistants:
+        from explorer.web.assistants import mcp  # which needs a package that nothing else does
+
+        assistant = mcp.endpoint(app)
+        app.router.routes.extend(mcp.routes(assistant))
     app.mount("/static", PackedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
     app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _not_allowed)
@@ -176,6 +188,14 @@ def create_app(
     app.add_middleware(SecurityHeaders)
     app.add_middleware(CountRequests, metrics=metrics)
     return app
+
+
+def _assisting(assistant: MCPServer | None) -> AbstractAsyncContextManager[None]:
+    if assistant is None:
+        return nullcontext()
+    from explorer.web.assistants import mcp
+
+    return mcp.running(assistant)
 
 
 def _over_streams(broker: Broker, run_seconds: float) -> StreamQueue:

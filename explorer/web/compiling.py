@@ -16,7 +16,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from explorer.compiler.pipeline import STAGES
-from explorer.runtime.data.offered import AVAILABLE
+from explorer.runtime.data.offered import offered_names
 from explorer.runtime.data.triples import InputError, data_files
 from explorer.runtime.runs.events import Event, sentence_diagnostic
 from explorer.runtime.workers.pool import Pool
@@ -53,13 +53,15 @@ class CompileRequest:
     """Where only the kernels' costs are asked for: the kernels whose machine code is made for them."""
     edited: tuple[tuple[str, str], ...] = ()
     """Texts of stages in the place of the compiler's."""
+    flips: bool = False
+    """Whether only what each option would change is asked for."""
     first: bool = field(default=False, compare=False)
     """Whether somebody wants to see the first form of what takes long before the best one."""
 
     @property
     def is_late(self) -> bool:
         """Whether stages are asked for that are made on demand, which take longer than all others."""
-        return not ON_DEMAND.isdisjoint(self.stages or ())
+        return self.flips or not ON_DEMAND.isdisjoint(self.stages or ())
 
     @property
     def content(self) -> dict[str, Any]:
@@ -81,6 +83,7 @@ class CompileRequest:
             "data_dir": self.data_dir,
             "or_usual": self.or_usual,
             "costs": self.costs,
+            "flips": self.flips,
             "first": self.first,
         }
 
@@ -324,7 +327,7 @@ def runs_on_data(text: str) -> bool:
 @cache
 def preset_data() -> frozenset[str]:
     """The names of all generated data that is offered to models of some family."""
-    return frozenset(entry["name"] for family in AVAILABLE.values() for entry in family(None))
+    return frozenset(offered_names(None))
 
 
 async def compile_cached(
@@ -342,6 +345,7 @@ async def compile_cached(
     data: str = "",
     or_usual: bool = False,
     costs: tuple[str, ...] | None = None,
+    flips: bool = False,
     first: bool = False,
     session: str = "",
 ) -> Compiled:
@@ -369,6 +373,7 @@ async def compile_cached(
         or_usual=or_usual and depends,
         edited=tuple(sorted((edited or {}).items())),
         costs=costs,
+        flips=flips,
         first=first,
     )
     return await service.compile(request, session)

@@ -11,36 +11,33 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
 from explorer.compiler.decisions import Value
-from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS, Options
+from explorer.compiler.options import Options
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime.targets.gpu import device as gpu_device
-from explorer.runtime.targets.table import TARGETS, USUAL
 from explorer.store.database import StoreError
 from explorer.store.store import Store
-from explorer.web import limits, messages, settings
+from explorer.web import messages, settings
 from explorer.web.compiling import Compiled, compile_cached
 from explorer.web.entrance.leaving import while_there
 from explorer.web.entrance.students import Students
 from explorer.web.examples import Example, examples
+from explorer.web.guide.tour import DEFAULT_EXAMPLE, key_of
 from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
 from explorer.web.keeping.messages import as_kept
-from explorer.web.panes import code, decisions, editing, views
-from explorer.web.panes.highlight import quoted
-from explorer.web.panes.patches import ShownTexts, in_patches, rows_text
+from explorer.web.panes import code, decisions, editing, given, views
+from explorer.web.panes.patches import ShownTexts, in_patches
 from explorer.web.templates.environment import TEMPLATES, drawn
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
 
-DEFAULT_EXAMPLE = "kge/transr"
 DEFAULT_PANES = ("graph", "loops", "slc", "cuda")
 """What a wide screen opens with; the page keeps the first two on a narrow one."""
 OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
@@ -145,22 +142,34 @@ async def _page(
 ) -> HTMLResponse:
     """The page with an example, or the usual one and why; its scripts put what is `kept` in the example's place."""
     chosen = found or _example(DEFAULT_EXAMPLE)
-    edit = Edit(chosen.text, 1, 1, {}, {}, tuple(views.PaneState(stage=stage) for stage in DEFAULT_PANES), "")
+    # A difference is asked for, since the answer decides at which pass the first pane has one.
+    panes = tuple(views.PaneState(stage=stage, diff=stage == DEFAULT_PANES[0]) for stage in DEFAULT_PANES)
+    edit = Edit(chosen.text, 1, 1, {}, {}, panes, "")
     compiled = await _compile(request, edit, _prompt_stages())
     if compiled.get("family") == "op":
         edit = replace(edit, panes=tuple(views.PaneState(stage=stage) for stage in OP_PANES))
+    else:
+        edit = _at_last_change(edit, compiled)
     context = _context(edit, compiled) | {
         "examples": examples(),
         "example": chosen,
         "kept": kept,
         "links": request.app.state.keeper.store is not None,
         "notice": "" if found else missing,
+        "about_seen": request.cookies.get("about") == "seen",
     }
     context["panes"] = _patched(request, "page.html", _without_locked(request, context["panes"]), ())
     response = drawn(request, "page.html", context, 200 if found else status)
     students: Students = request.app.state.students
     students.welcome(request, response)
     return response
+
+
+def _at_last_change(edit: Edit, compiled: Compiled) -> Edit:
+    """With the first pane at the last pass that changed something there, beside what it was given."""
+    first, *others = edit.panes
+    at = views.last_change(compiled, first.stage)
+    return replace(edit, panes=(first.model_copy(update={"at": at, "diff": at is not None}), *others))
 
 
 @router.post("/compile", response_class=HTMLResponse)
@@ -187,6 +196,33 @@ async def show_late(request: Request, edit: SentEdit) -> Response:
 async def show_best(request: Request, edit: SentEdit) -> Response:
     """The same stages in their best form."""
     return await while_there(request, _answer(request, "late.html", edit, _all_stages(edit)))
+
+
+@router.post("/rest", response_class=HTMLResponse)
+async def show_rest(request: Request, edit: SentEdit) -> Response:
+    """The lines of the first pane's text behind those that it shows."""
+    return await while_there(request, _answer_rest(request, edit))
+
+
+async def _answer_rest(request: Request, edit: Edit) -> Response:
+    compiled = await _compile(request, edit, _all_stages(edit))
+    panes = views.build_panes(compiled, edit.panes[:1], shown=slice(code.MOST_LINES, None)) if compiled["ok"] else ()
+    (pane,) = _without_locked(request, panes) or (None,)
+    if pane is None or pane.code is None:
+        raise HTTPException(404, "This text has no other lines.")
+    return await asyncio.to_thread(TEMPLATES.TemplateResponse, request, "rest.html", {"code": pane.code})
+
+
+@router.post("/effects")
+async def show_effects(request: Request, edit: SentEdit) -> Response:
+    """By option the stages that its other value would change: what takes a compilation an option, made among the late
+    ones."""
+    return await while_there(request, _answer_effects(request, edit))
+
+
+async def _answer_effects(request: Request, edit: Edit) -> Response:
+    found = await _compile(request, edit, [], flips=True)
+    return JSONResponse({"edit": edit.number, "flips": found.get("flips")})
 
 
 @router.post("/costs", response_class=HTMLResponse)
@@ -233,17 +269,7 @@ def _example(key: str) -> Example:
 
 
 def _find_example(key: str) -> Example | None:
-    return next((example for example in examples() if _key(example) == key), None)
-
-
-def _key(example: Example) -> str:
-    return f"{example.folder}/{example.name}"
-
-
-def _about(example: Example) -> str:
-    """The example's first comment, which says where it comes from."""
-    comment = takewhile(lambda line: line.startswith("#"), example.text.splitlines())
-    return " ".join(line.lstrip("# ") for line in comment)
+    return next((example for example in examples() if key_of(example) == key), None)
 
 
 async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compiled:
@@ -252,11 +278,16 @@ async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compil
 
 
 async def _compile(
-    request: Request, edit: Edit, stages: Iterable[str], first: bool = False, costs: tuple[str, ...] | None = None
+    request: Request,
+    edit: Edit,
+    stages: Iterable[str],
+    first: bool = False,
+    costs: tuple[str, ...] | None = None,
+    flips: bool = False,
 ) -> Compiled:
     """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
     its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
-    kernels cost, in registers those named."""
+    kernels cost, in registers those named; with `flips`, what each option would change."""
     locks: Locks = request.app.state.classroom.locks
     stages = locks.open_stages(stages)
     return await compile_cached(
@@ -272,6 +303,7 @@ async def _compile(
         data=edit.data,
         or_usual=True,
         costs=costs,
+        flips=flips,
         first=first,
         session=request.app.state.students.of(request),
     )
@@ -443,6 +475,7 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
         "panes": _with_edits(_with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}), compiled),
         "rail": views.build_rail(compiled, edit.panes),
         "counts": views.operation_counts(compiled),
+        "idle_sizes": settings.idle_sizes(edit.text, compiled),
         "source": views.source_line(edit.text, compiled),
     }
 
@@ -467,31 +500,4 @@ def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     return own | {key: compiled[key] for key in keys if key in compiled}
 
 
-TEMPLATES.env.globals.update(
-    stages=STAGES,
-    targets=TARGETS,
-    usual_target=USUAL,
-    most_lines=code.MOST_LINES,
-    rows_of=code.rows_of,
-    rows_text=rows_text,
-    most_panes=MOST_PANES,
-    architectures=ARCHITECTURES,
-    precisions=PRECISIONS,
-    inspections=settings.INSPECTIONS,
-    chunk_sizes=settings.CHUNK_SIZES,
-    switches=settings.SWITCHES,
-    sum_choices=settings.SUM_CHOICES,
-    sum_switches=settings.SUM_SWITCHES,
-    levels=settings.LEVELS,
-    longest_vector=LONGEST_VECTOR,
-    parameters=settings.machine_parameters(),
-    largest_negative_count=LARGEST_NEGATIVE_COUNT,
-    meanings=views.OPERATOR_MEANINGS,
-    work_in_words=views.work_in_words,
-    limits=limits,
-    key_of=_key,
-    about=_about,
-    shown=decisions.shown,
-    json_value=decisions.json_value,
-    quoted=quoted,
-)
+given.give(MOST_PANES)

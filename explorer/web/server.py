@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -129,10 +130,12 @@ class ClassRequest:
 class Settings:
     """What `explorer serve` was asked for.
 
-    `names` are further names that the server goes by, `proxies` the addresses of those whose word is taken for where a
-    request comes from, `metrics_for` those that `/metrics` answers besides this computer's own, `queue` the address of
-    the queue that workers take runs from ("" for workers of the server's own), `wanted` is what was asked for a class,
-    `store` where to keep what students do ("" for nowhere). With `json_log`, the log is lines of JSON.
+    `names` are further names that the server goes by, `proxies` the addresses of those whose word is taken for where
+    a request comes from, `metrics_for` those that `/metrics` answers besides this computer's own, `queue` the address
+    of the queue that workers take runs from ("" for workers of the server's own), `wanted` is what was asked for a
+    class, `store` where to keep what students do ("" for nowhere), `run_memory` the bytes that a process for runs may
+    take, `assistants` whether programs may ask by the Model Context Protocol. With `json_log`, the log is lines of
+    JSON.
     """
 
     host: str
@@ -144,6 +147,8 @@ class Settings:
     queue: str = ""
     wanted: ClassRequest = field(default_factory=ClassRequest)
     store: str = ""
+    run_memory: int = limits.RUN_MEMORY
+    assistants: bool = False
     json_log: bool = False
 
 
@@ -168,12 +173,16 @@ def new_server(settings: Settings, among: Among | None = None) -> Server:
         raise ServeError(f"--data-dir {settings.data_dir}: no such folder")
     trusted = [_address("--proxy", named) for named in settings.proxies]
     scrapers = [_address("--metrics-for", named) for named in settings.metrics_for]
+    if settings.assistants and find_spec("mcp") is None:
+        raise ServeError("--mcp needs the Python package mcp: pip install 'explorer[mcp]'")
     broker = _broker(settings.queue) if settings.queue else None
     classroom = settings.wanted.classroom(settings.queue)
     app = create_app(
         settings.data_dir,
         hosts=allowed_hosts(settings.host, settings.names),
         broker=broker,
+        run_memory=settings.run_memory,
+        assistants=settings.assistants,
         among=among,
         classroom=classroom,
         metrics_for=scrapers,

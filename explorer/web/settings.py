@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from explorer.compiler import options
+from explorer.compiler.pipeline import STAGES
 from explorer.machine.parameters import MachineParameters
 
 
@@ -32,6 +34,17 @@ SWITCHES = (
     Switch("accumulate_streams", "accumulate streams", "slc onward"),
     Switch("toggle_callbacks", "toggle callbacks", "slc onward"),
 )
+
+
+def stage_keys() -> dict[str, str]:
+    """By stage the letter that opens it after `g`: the first of its name that no stage before has; a level's digit."""
+    keys: dict[str, str] = {}
+    for spec in STAGES:
+        letters = spec.name[-1] if "." in spec.name else spec.name
+        keys[spec.name] = next(letter for letter in letters if letter not in keys.values())
+    return keys
+
+
 PASSES = {"aggregate": "aggregate_first", "grad": "differentiate"}
 """The pass of each switch whose pass has another name."""
 SHOWN_INSPECTIONS = {"true": "whole batch", "chunks": "chunks", "false": "off"}
@@ -137,6 +150,12 @@ def effects(compiled: Mapping[str, Any]) -> dict[str, str]:
             if report["name"] in options:
                 told[options[report["name"]]] = _effect(stage["name"], report)
     return told
+
+
+def idle_sizes(text: str, compiled: Mapping[str, Any]) -> list[str]:
+    """The sizes that a text declares and then never mentions: no value of theirs changes anything."""
+    written = re.sub(r"#[^\n]*", "", text)
+    return [name for name in compiled["sizes"] if len(re.findall(rf"\b{re.escape(name)}\b", written)) == 1]
 
 
 def heeded(compiled: Mapping[str, Any]) -> list[str]:

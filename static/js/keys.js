@@ -1,10 +1,13 @@
 // Keys. Single letters act outside the editor and fields only; the others act everywhere.
 import { around, query } from "./dom.js";
+import { showWords } from "./guide/explain.js";
 import { goTo } from "./model/editor.js";
 import { toggleEditing } from "./stages/editing.js";
 import { openFind } from "./stages/find.js";
 import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
+import { shiftPane } from "./stages/arrange.js";
 import { activePane, addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
+import { toggleProjector } from "./guide/projector.js";
 import { showHelp, toggleDock, toggleTheme } from "./page.js";
 import { isRunning, run, stop } from "./run/run.js";
 import { state } from "./state.js";
@@ -61,6 +64,8 @@ const outside = {
   x: () => closePane(),
   "[": () => movePane(-1),
   "]": () => movePane(1),
+  "{": () => shiftPane(-1),
+  "}": () => shiftPane(1),
   l: () => toggle("passes"),
   d: () => toggle("diff"),
   e: () => activePane()?.querySelector('[data-act="edit-stage"]') && toggleEditing(state.active),
@@ -68,19 +73,20 @@ const outside = {
   ",": () => stepCursor(-1),
   ".": () => stepCursor(1),
   "/": openFind,
+  i: showWords,
   r: () => toggleDock(),
   t: toggleTheme,
+  v: toggleProjector,
   "?": showHelp,
 };
 
 let isOpening = false;
-/** @param {string} key */
-function openByDigit(key) {
+/** @param {string} key the letter of a stage */
+function openByLetter(key) {
   isOpening = false;
-  const names = query(document, ".pane select[data-act=stage]", HTMLSelectElement);
-  const option = names?.options[Number(key) - 1];
-  if (option) openStage(option.value);
-  return !!option;
+  const stage = query(document, `.st[data-key="${CSS.escape(key)}"]`)?.dataset.open;
+  if (stage) openStage(stage);
+  return !!stage;
 }
 
 export function startKeys() {
@@ -91,7 +97,7 @@ export function startKeys() {
     const isTyping = around(target, "input, select, textarea, [contenteditable=true]");
     const action = everywhere[name] ?? (isTyping || isMod || altKey ? undefined : outside[key]);
     if (document.querySelector("dialog[open]")) return;
-    if (!isTyping && isOpening && openByDigit(key)) return event.preventDefault();
+    if (!isTyping && isOpening && openByLetter(key)) return event.preventDefault();
     isOpening = !isTyping && !isMod && !altKey && key === "g";
     if (action && action(event) !== false) event.preventDefault();
   });

@@ -5,6 +5,7 @@ import { around, byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./model/editor.js";
 import { resetDecision, resetDecisions, startDecisions } from "./stages/decisions.js";
 import { compareEdited, goToEdited, startEditing, toggleEditing, undo } from "./stages/editing.js";
+import { guideActions, startGuide } from "./guide/guide.js";
 import { startFind } from "./stages/find.js";
 import { startGraphs } from "./stages/graph.js";
 import { showProblem, startKeys } from "./keys.js";
@@ -30,13 +31,15 @@ import {
   toggleChangedOnly,
   toggleDecisions,
 } from "./stages/panes.js";
+import { startArranging } from "./stages/arrange.js";
+import { showRest } from "./stages/rest.js";
 import { startQueues } from "./stages/queues.js";
 import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
 import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./model/settings.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, state } from "./state.js";
-/** @import { Kept, Target } from "./types.d.ts" */
+/** @import { Kept, Pane, Target } from "./types.d.ts" */
 
 /** @param {HTMLElement} element */
 const paneOf = (element) => Number(around(element, ".pane")?.dataset.index);
@@ -46,6 +49,7 @@ const placeOf = ({ dataset: { line, column } }) => ({ line: Number(line), column
 
 /** @type {Record<string, ((element: HTMLElement) => unknown) | undefined>} */
 const actions = {
+  ...guideActions,
   add: addPane,
   "class-assignment": openAssignment,
   "class-back": backToOwn,
@@ -83,6 +87,7 @@ const actions = {
   pin: () => togglePin(),
   problem: (element) => showProblem(Number(element.dataset.problem)),
   reconnect: connect,
+  rest: (element) => showRest(paneElements()[paneOf(element)]),
   run,
   "run-json": exportRun,
   save: (element) => download(paneOf(element)),
@@ -116,7 +121,7 @@ function chooseTarget({ dataset: { target } }) {
 
 /** @param {string} key */
 async function loadExample(key) {
-  byId("examples").hidePopover();
+  if (byId("examples").matches(":popover-open")) byId("examples").hidePopover();
   const text = await fetchExample(key);
   if (text === null) return showTrouble("The example did not arrive. Your text is kept.");
   state.sizes = {};
@@ -134,8 +139,9 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, defaultSizes, options, schedule, edited: texts, data, against } = kept;
-  Object.assign(state, { text, sizes, defaultSizes, options, schedule, edited: texts, data: data || state.data, against });
+  const { text, sizes, defaultSizes, options, schedule, edited: texts, data, against, layout } = kept;
+  const chosen = { text, sizes, defaultSizes, options, schedule, edited: texts, against, layout };
+  Object.assign(state, { ...chosen, data: data || state.data });
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -169,12 +175,21 @@ function startClicks() {
   });
 }
 
+/**
+ * A pane as the server drew it: at a pass, perhaps beside what that was given.
+ * @param {HTMLElement} pane
+ * @returns {Pane}
+ */
+function paneDrawn({ dataset: { stage = "", at, last, diff } }) {
+  return { ...freshPane(stage), at: at === last || at === "-1" ? null : Number(at), diff: diff !== undefined };
+}
+
 function start() {
   const editor = byId("editor");
   const { text: shown = "", example = "" } = editor.dataset;
   const kept = recall();
   state.text = shown;
-  state.panes = paneElements().map(({ dataset }) => freshPane(dataset.stage ?? ""));
+  state.panes = paneElements().map(paneDrawn);
   if (kept?.panes.length) state.panes = kept.panes;
   editor.replaceChildren();
   makeEditor(editor, shown);
@@ -206,6 +221,8 @@ function start() {
   // The server drew its own example; what was kept takes its place.
   if (kept) adopt({ ...kept, panes: [] });
   startLinks();
+  startArranging();
+  startGuide(adopt);
 }
 
 start();

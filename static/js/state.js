@@ -23,6 +23,7 @@ export const state = {
   data: "", // what layers and ops are compiled for and run on
   against: null, // the sizes and options of side A, where the reader compares
   panes: [], // see freshPane
+  layout: {}, // the widths of columns and heights of rows, by their number: see stages/arrange.js
   active: 0, // the pane that keys act on
   facts: null, // of the newest answer
   example: "",
@@ -101,6 +102,7 @@ const snapshot = () => ({
   panes: state.panes,
   against: state.against,
   example: state.example,
+  layout: state.layout,
 });
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -175,6 +177,19 @@ const sizesIn = (value) =>
  */
 const optionsIn = (value) =>
   Object.fromEntries(Object.entries(fieldsOf(value)).flatMap(([name, set]) => (isOption(name, set) ? [[name, set]] : [])));
+
+/**
+ * @param {unknown} value
+ * @returns {Record<string, number[]>}
+ */
+const layoutIn = (value) =>
+  Object.fromEntries(
+    Object.entries(fieldsOf(value)).flatMap(([name, sizes]) =>
+      /^(columns|rows)[2-6]$/.test(name) && Array.isArray(sizes) && sizes.length <= 6 && sizes.every(isSize)
+        ? [[name, sizes]]
+        : [],
+    ),
+  );
 
 const MOST_CHOICES = 2000;
 const LARGEST_CHOICE = 2 ** 31 - 1;
@@ -251,7 +266,7 @@ function isOption(name, value) {
  * @returns {Kept | null}
  */
 function checked(found) {
-  const { text, sizes, defaultSizes, options, schedule, edited, data, against, panes, example } = fieldsOf(found);
+  const { text, sizes, defaultSizes, options, schedule, edited, data, against, panes, example, layout } = fieldsOf(found);
   if (typeof text !== "string") return null;
   const sides = fieldsOf(against);
   return {
@@ -267,6 +282,7 @@ function checked(found) {
       : null,
     panes: (Array.isArray(panes) ? panes : []).flatMap(paneIn).slice(0, 6),
     example: typeof example === "string" && /^[\w-]+\/[\w-]+$/.test(example) ? example : "",
+    layout: layoutIn(layout),
   };
 }
 

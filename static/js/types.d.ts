@@ -65,6 +65,8 @@ export interface Kept extends Input {
   panes: Pane[];
   against: Choices | null;
   example: string;
+  /** Widths of columns and heights of rows of the panes, in pixels as they were: `columns3`. */
+  layout: Record<string, number[]>;
 }
 
 export interface State extends Kept {
@@ -76,6 +78,20 @@ export interface State extends Kept {
   active: number;
   facts: Facts | null;
 }
+
+// --- what helps a reader: web/guide
+
+/** By option the stages that its other value would change: runtime/runs/flips.py. */
+export type Flips = Record<string, string[]>;
+/** A stop of the tour: web/guide/tour.py. */
+export interface Stop {
+  example: string;
+  look: string;
+  panes: { stage: string; at: number | null; diff: boolean }[];
+  options: Options;
+}
+/** What names mean: web/guide/words.py. */
+export type Meanings = Record<"passes" | "options" | "words", Record<string, string>>;
 
 // --- a compilation: web/pages.py (_facts), compiler/to_json.py
 

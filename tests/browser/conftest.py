@@ -133,7 +133,11 @@ def open_page(profile: BrowserContext, address: str) -> Iterator[OpenPage]:
             complaints.append(f"{message.type}: {message.text}")
 
     def start(
-        path: str = "/", width: int = 1600, height: int = 1000, theme: Theme = "light", complains: tuple[str, ...] = ()
+        path: str = "/?example=kge/transr",
+        width: int = 1600,
+        height: int = 1000,
+        theme: Theme = "light",
+        complains: tuple[str, ...] = (),
     ) -> Page:
         expected.extend(complains)
         page = profile.new_page()

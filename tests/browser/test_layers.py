@@ -17,7 +17,7 @@ def test_switching_compact_off_changes_the_graph(open_page: OpenPage) -> None:
     edit = edit_of(page)
     page.locator("[data-option=compact]").click()
     expect_edit_after(page, edit)
-    expect(pane(page, "graph").locator(".code")).not_to_contain_text("src_pair")
+    expect(pane(page, "graph").locator(".code").last).not_to_contain_text("src_pair")
 
 
 def test_costs_are_counted_on_the_chosen_graph(open_page: OpenPage) -> None:

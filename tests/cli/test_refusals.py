@@ -178,3 +178,9 @@ def test_data_that_an_op_cannot_use_is_named(capfd: pytest.CaptureFixture[str], 
     status, _, err = called(capfd, "run", OPS / "sls.emb", "--on", "cpu", "--data", data)
     assert status == 2
     assert message in err
+
+
+def test_a_server_is_not_given_less_memory_than_runs_usually_have(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, told = called(capsys, "serve", "--memory", "500MB")
+    assert status == 2
+    assert "--memory takes 2GiB or more, not 500MB" in told

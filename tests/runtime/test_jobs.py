@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from typing import Any
 import pytest
 
 from explorer.runtime.runs.events import Event
+from explorer.runtime.runs.request import RunRequest
 from explorer.runtime.workers.pool import Worker, WorkerPool, stream_here
-from explorer.runtime.workers.worker import LARGEST_ANSWER, line_of
+from explorer.runtime.workers.worker import LARGEST_ANSWER, line_of, run_model
 
 TRANSE = """dim D = 64
 score TransE(h: entity, r: relation, t: entity):
@@ -249,7 +251,7 @@ def test_leaving_the_stream_kills_the_worker() -> None:
 
 def test_a_run_beyond_the_memory_limit_fails_with_a_sentence() -> None:
     async def test(pool: WorkerPool) -> None:
-        answer = await last_of(pool, run_request(sizes={"D": 16_000}))
+        answer = await last_of(pool, run_request(sizes={"D": 16_000}, memory=2 << 30))
         assert answer["kind"] == "memory"
         assert "memory" in answer["message"]
 
@@ -295,3 +297,15 @@ def test_a_compilation_too_large_to_show_is_refused_where_it_is_made() -> None:
     assert (answer["event"], answer["kind"]) == ("failed", "refused")
     assert "take 8 MB, more than the 8 MB" in answer["message"]
     assert json.loads(line_of(large, "run")) == large
+
+
+def test_arrays_may_take_half_of_what_their_process_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[RunRequest] = []
+    monkeypatch.setattr("explorer.runtime.run.execute", lambda request: asked.append(request) or iter(()))
+    for limit in (3 << 30, resource.RLIM_INFINITY):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
+        list(run_model({"text": TRANSE, "on": "cpu"}))
+    list(run_model({"text": TRANSE, "on": "cpu", "memory": 5}))
+    assert [request.memory for request in asked] == [3 << 29, None, 5]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from socket import gethostname
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -310,3 +311,12 @@ def test_a_fault_of_the_server_is_a_sentence(client: TestClient, monkeypatch: py
     assert "failed to answer" in response.json()["diagnostics"][0]["message"]
     assert "secret" not in response.text
     assert "content-security-policy" in response.headers
+
+
+def test_whole_graphs_are_offered_where_there_is_a_gpu(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offered() -> set[str]:
+        return {entry["name"] for entry in client.get("/api/data?family=op").json()}
+
+    assert not {"arxiv", "products", "wiki-Talk"} & offered()
+    monkeypatch.setattr("explorer.web.api.TARGETS", {"gpu": SimpleNamespace(missing=lambda: "")})
+    assert {"arxiv", "products", "wiki-Talk", "com-Youtube/500"} <= offered()

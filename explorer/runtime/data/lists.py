@@ -168,6 +168,18 @@ def _offered_matrices() -> Iterator[dict[str, Any]]:
         }
 
 
+def whole_matrices() -> list[dict[str, Any]]:
+    """The graphs as they are published, undivided: for a GPU, since the machine would take hours."""
+    return [
+        {
+            "name": name,
+            "label": f"{name}, whole: {preset.vertices:,} vertices, {preset.edges:,} edges (generated)",
+            "for": "matrix",
+        }
+        for name, preset in MATRIX_PRESETS.items()
+    ]
+
+
 @lru_cache(maxsize=64)
 def _summarise(path: Path, modified: int, size: int) -> dict[str, Any] | None:
     """A file's entry in `available_lists`, kept until its time or size changes; None where it cannot be read."""

@@ -50,7 +50,7 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    how = ("stages", "snapshots", "first", "costs", "or_usual")
+    how = ("stages", "snapshots", "first", "costs", "flips", "or_usual")
     model = ModelRequest(**{name: value for name, value in request.items() if name not in how})
     try:
         found = fit(model, request.get("or_usual", False))
@@ -62,16 +62,24 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
 
         yield events.result({"ok": True, "costs": costs_json(found, model, request["costs"])})
         return
+    if request.get("flips") and found.compilation.ok:
+        from explorer.runtime.runs.flips import flips_json
+
+        yield events.result({"ok": True, "flips": flips_json(found.compilation)})
+        return
     wanted = request["stages"], request.get("snapshots")
     for body in found.forms(*wanted) if request.get("first") else [found.to_json(*wanted)]:
         yield events.first(body) if body["first"] else events.result(body)
 
 
 def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
-    """Compile a text and run it on a target."""
+    """Compile a text and run it on a target; its arrays may take half of what the process may, where nothing else is
+    said."""
     from explorer.runtime.run import RunRequest, execute
 
-    yield from execute(RunRequest.from_json(request))
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    memory = None if limit == resource.RLIM_INFINITY else limit // 2
+    yield from execute(RunRequest.from_json({"memory": memory, **request}))
 
 
 def find_reuse(request: Mapping[str, Any]) -> Iterator[Event]:
@@ -109,7 +117,8 @@ def warm_run() -> None:
     """Run a tiny model on each target, so that the first Run answers as fast as the next.
 
     It loads Numba and makes or loads the machine code of the simulator, which takes seconds; where there is a GPU, it
-    loads CuPy and makes this process's context on it.
+    loads CuPy and makes this process's context on it, and beside that loads PyTorch, which runs are timed beside:
+    another 3 s that the first run does not wait for.
     """
     import numpy as np
 
@@ -124,6 +133,16 @@ def warm_run() -> None:
     for name, target in TARGETS.items():
         if not target.missing():
             compilation.run({**inputs, "E": np.zeros((1, 2), np.float32)}, on=name)
+    if not TARGETS["gpu"].missing():
+        threading.Thread(target=warm_peers, name="peers", daemon=True).start()
+
+
+def warm_peers() -> None:
+    """Load PyTorch where it is there, and make its context on the GPU."""
+    with suppress(ImportError, RuntimeError):  # a run that wants it says what is wrong with it
+        import torch
+
+        torch.zeros(1, device="cuda")
 
 
 def no_warming() -> None:

@@ -26,6 +26,7 @@ class ShareMessage(BaseModel):
     panes: Annotated[list[PaneState], Field(max_length=6)] = []
     against: Choices | None = None
     example: Annotated[str, Field(max_length=200)] = ""
+    layout: Annotated[dict[messages.Name, Annotated[list[int], Field(max_length=6)]], Field(max_length=12)] = {}
 
 
 class Shared(BaseModel):

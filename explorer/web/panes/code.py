@@ -15,7 +15,8 @@ from explorer.web.panes import differences
 from explorer.web.panes.highlight import highlight, highlight_words
 
 MOST_LINES = 5_000
-"""Lines of one text that the page shows; more would make it slow, and the whole is one download away."""
+"""Lines of one text that the page shows at first; more would make it slow, and are fetched when a reader asks."""
+FIRST_LINES = slice(0, MOST_LINES)
 CHUNK = 200
 """Lines that the browser lays out together: it skips the chunks that are out of sight."""
 
@@ -165,9 +166,11 @@ def _maker(line: Mapping[str, Any]) -> Maker | None:
     return None if made is None else Maker(made["name"], made["by"], *PLACES[made["by"]])
 
 
-def in_chunks(lines: Sequence[CodeLine], fold: int | None = None) -> Code:
-    kept = lines[:MOST_LINES]
-    shown, folded = kept[:fold], () if fold is None else tuple(kept[fold:])
+def in_chunks(lines: Sequence[CodeLine], fold: int | None = None, part: slice = FIRST_LINES) -> Code:
+    """The part of a text that is shown, of its beginning what it calls folded from the line `fold` on."""
+    kept = lines[part]
+    at = fold if part == FIRST_LINES else None
+    shown, folded = kept[:at], () if at is None else tuple(kept[at:])
     chunks = tuple(tuple(shown[start : start + CHUNK]) for start in range(0, len(shown), CHUNK))
     return Code(chunks, len(lines), any(line.unit for line in kept), folded)
 

@@ -17,7 +17,7 @@ from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.compiler.to_json import with_origins
 from explorer.runtime.targets.table import TARGETS
 from explorer.web.messages import Options, Schedule, Sizes
-from explorer.web.panes.code import Code, by_unit, difference, folds_at, in_chunks, lines_of
+from explorer.web.panes.code import FIRST_LINES, Code, by_unit, difference, folds_at, in_chunks, lines_of
 from explorer.web.panes.decisions import Nest
 from explorer.web.panes.drawing import DRAWABLE, Drawing, draw
 from explorer.web.panes.editing import Edit
@@ -61,15 +61,16 @@ class PassRow:
 @dataclass(frozen=True)
 class Pane:
     """A pane as the template shows it. `waiting` means that the stage is still to be made, `first` that it is in its
-    first form and the best is still to be made; `sides_are` says what the sides of a difference are, and `same` that a
-    comparison of two sides found none. Where the stage's text was `edit`ed, what was found of it; `fork` is the edited
-    stage that this one is made of."""
+    first form and the best is still to be made, `again` that there may be more of it another time; `sides_are` says
+    what the sides of a difference are, and `same` that a comparison of two sides found none. Where the stage's text was
+    `edit`ed, what was found of it; `fork` is the edited stage that this one is made of."""
 
     index: int
     state: PaneState
     waiting: bool = False
     first: bool = False
     reason: str = ""
+    again: bool = False
     ms: float = 0.0
     code: Code | None = None
     sides: tuple[Code, Code] | None = None
@@ -236,17 +237,21 @@ def _leads_to(spec: StageSpec) -> str:
 
 
 def build_panes(
-    compiled: Mapping[str, Any], states: Sequence[PaneState], against: Mapping[str, Any] | None = None
+    compiled: Mapping[str, Any],
+    states: Sequence[PaneState],
+    against: Mapping[str, Any] | None = None,
+    shown: slice = FIRST_LINES,
 ) -> tuple[Pane, ...]:
     """The panes for a compilation, those of a stage that it lacks wait; or, `against` another compilation of the same
-    text, what differs from it."""
+    text, what differs from it. Of a text by itself the lines that are `shown`."""
     made = _by_name(compiled)
     best = in_best_form(compiled)
     labels = labels_of(compiled)
     panes = tuple(
         replace(
-            _build_pane(index, state, made.get(state.stage), labels),
+            _build_pane(index, state, made.get(state.stage), labels, shown),
             first=state.stage in made and state.stage not in best,
+            again=bool(compiled.get("stopped")),
             resources=_resources(state.stage, best),
         )
         for index, state in enumerate(states)
@@ -298,7 +303,9 @@ def _resources(name: str, made: Mapping[str, Mapping[str, Any]]) -> tuple[Mappin
     return tuple(next(filter(None, found), ()))
 
 
-def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, labels: Mapping[int, str]) -> Pane:
+def _build_pane(
+    index: int, state: PaneState, stage: Mapping[str, Any] | None, labels: Mapping[int, str], part: slice
+) -> Pane:
     if stage is None:
         return Pane(index, state, waiting=True)
     if not stage["available"]:
@@ -317,7 +324,14 @@ def _build_pane(index: int, state: PaneState, stage: Mapping[str, Any] | None, l
     if state.drawn and pane.drawable:
         return replace(pane, drawing=draw(shown))
     lines = lines_of(state.stage, shown, labels)
-    return replace(pane, code=in_chunks(lines, folds_at(shown)), units=by_unit(lines))
+    return replace(pane, code=in_chunks(lines, folds_at(shown), part), units=by_unit(lines))
+
+
+def last_change(compiled: Mapping[str, Any], name: str) -> int | None:
+    """The last pass of a stage that changed something; None where there is none."""
+    stage = _by_name(compiled).get(name)
+    changed = [number for number, report in enumerate(stage["passes"] if stage else ()) if report["changed"]]
+    return changed[-1] if changed else None
 
 
 def _pass_row(report: Mapping[str, Any]) -> PassRow:

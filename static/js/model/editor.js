@@ -122,7 +122,7 @@ export function makeEditor(parent, text) {
       doc: text,
       extensions: [
         EditorView.cspNonce.of(nonce()),
-        EditorView.contentAttributes.of({ "aria-label": "Model text", spellcheck: "false", tabindex: "0" }),
+        EditorView.contentAttributes.of({ "aria-label": "Model text", "aria-description": "Escape, then Tab, leaves the editor", spellcheck: "false", tabindex: "0" }),
         EditorView.lineWrapping,
         EditorState.tabSize.of(4),
         indentUnit.of("    "),

@@ -110,6 +110,6 @@ function simulatedFigures(outcome, levels = new Map()) {
   return [
     figure(time, basis.cycles),
     ...(ratio === null ? [] : [figure(`${times(ratio)} fewer than opt0`, basis.opt0)]),
-    ...(range === null ? [] : [figure(`${range} the speed of a core alone`, basis.core_alone)]),
+    ...(range === null ? [] : [figure(`${range} the speed of one core that loads and computes by itself`, basis.core_alone)]),
   ];
 }

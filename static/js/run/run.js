@@ -160,7 +160,8 @@ function end(going, outcome) {
   showHistory(history);
   paint();
   if (outcome.event === "result" && levelsToRun.length) return runNextLevel();
-  tell(`Run ${going.number} has ended: ${byId("run-summary").textContent}`);
+  const said = [...byId("run-summary").childNodes].map((part) => part.textContent).filter(Boolean);
+  tell(`Run ${going.number} has ended: ${said.join(", ")}.`);
 }
 
 /** @param {RunEvent} event */

@@ -1,6 +1,7 @@
 // Find in the active pane: a field over its text, every match marked, the one in hand brought into sight.
 import { around, h, need, query as queryIn, queryAll } from "../dom.js";
 import { activePane, ROW } from "./panes.js";
+import { showRest } from "./rest.js";
 import { on } from "../state.js";
 
 const MOST = 2000; // matches marked; more are counted as "more than"
@@ -27,6 +28,17 @@ export function openFind() {
   field.focus();
   field.select();
   search(bar);
+  findInAll(bar, pane);
+}
+
+// What is looked for may stand behind the lines that are there.
+/**
+ * @param {HTMLElement} form
+ * @param {HTMLElement} pane
+ */
+async function findInAll(form, pane) {
+  await showRest(pane);
+  if (form.isConnected) search(form);
 }
 
 function makeBar() {

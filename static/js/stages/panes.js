@@ -11,7 +11,7 @@ export const paneElements = () => queryAll(root(), ":scope > .pane");
 export const activePane = () => paneElements()[state.active] ?? null;
 
 const mostShown = () =>
-  matchMedia("(max-width: 699px)").matches ? 1 : matchMedia("(max-width: 1199px)").matches ? 2 : 6;
+  matchMedia("(max-width: 699px)").matches || document.documentElement.hasAttribute("data-projector") ? 1 : matchMedia("(max-width: 1199px)").matches ? 2 : 6;
 
 /** @param {number} index */
 export function activate(index) {
@@ -220,7 +220,10 @@ function skipDeclarations(body) {
   const hidden = Math.floor((body.scrollHeight - body.clientHeight - ABOVE) / ROW);
   const isDifference = body.closest(".diff") !== null;
   const begins = isDifference ? ".add, .cut, .fill" : "[data-operations]";
-  const first = queryAll(body, ".l").findIndex((line) => line.matches(begins));
+  const lines = queryAll(body, ".l");
+  const kernel = isDifference ? -1 : lines.findIndex((line) => line.textContent.includes("__global__"));
+  // The comment above a kernel stands first; what is declared above that are the functions it calls.
+  const first = kernel > 0 ? kernel : lines.findIndex((line) => line.matches(begins));
   if (first > 1 && hidden > (isDifference ? 0 : NEARLY)) body.scrollTop = ABOVE + ROW * Math.min(first - 1, hidden);
 }
 

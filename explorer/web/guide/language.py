@@ -1,0 +1,132 @@
+"""The language on one screen: snippets that compile, and the tables that the checker itself reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from explorer.compiler.language.names.builtins import BUILTINS, SETS_OF_FAMILIES
+from explorer.compiler.language.names.prelude import prelude
+from explorer.compiler.language.parsing.syntax import Docstring
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A whole model that shows one thing of the language."""
+
+    title: str
+    about: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function that a text can call."""
+
+    written: str
+    about: str
+
+
+SNIPPETS = (
+    Snippet(
+        "A score",
+        "One number for each triple. dim names a size, param a table that is learned, and E[h] picks a row of it.",
+        """dim D = 64
+
+score TransE(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D]
+    return norm(E[h] + R[r] - E[t], 1)
+""",
+    ),
+    Snippet(
+        "A matrix a relation",
+        "x @ W multiplies a row with a matrix; .T exchanges its dimensions.",
+        """dim D = 64
+
+score RESCAL(h: entity, r: relation, t: entity):
+    param E[entity, D], W[relation, D, D]
+    return dot(E[h] @ W[r], E[t])
+""",
+    ),
+    Snippet(
+        "A layer over a graph",
+        "Loops go over nodes and edges; n[...] and e[...] hold data of each. input is given, not learned.",
+        """dim F = 64, G = 64
+
+layer RGCN(g: graph):
+    input x[node, F]
+    param W[etype, F, G]
+    for n in g.nodes():
+        n["h"] = relu(sum(e.norm * (x[e.src] @ W[e.etype]) for e in n.incoming_edges()))
+    return n["h"]
+""",
+    ),
+    Snippet(
+        "Attention",
+        "Data of edges, and a softmax over the edges into each node.",
+        """dim F = 64
+
+layer Attention(g: graph):
+    input x[node, F]
+    param w[etype, F]
+    for e in g.edges():
+        e["a"] = dot(e.src.x, w[e.etype])
+    edge_softmax(g, "a")
+    for n in g.dst_nodes():
+        n["h"] = sum(e["a"] * x[e.src] for e in n.incoming_edges())
+    return n["h"]
+""",
+    ),
+    Snippet(
+        "An op over bags",
+        "b: bag of row is a list of lists of rows; i goes over the entries of one.",
+        """dim D = 64
+
+op Lookup(b: bag of row):
+    param T[row, D]
+    return sum(T[i] for i in b)
+""",
+    ),
+    Snippet(
+        "An op over a sparse matrix",
+        "A.rows() goes over the rows, A.row(i) over the nonzeros of one, each with its column and value.",
+        """dim D = 64
+
+op SpMM(A: csr[I, J]):
+    input X[J, D]
+    for i in A.rows():
+        i["y"] = sum(v * X[j] for j, v in A.row(i))
+    return i["y"]
+""",
+    ),
+    Snippet(
+        "A helper",
+        "def names a formula of your own; it is put in where it is called.",
+        """dim D = 64
+
+def distance(a, b):
+    return norm(a - b, 2)
+
+score Near(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D]
+    return distance(E[h] + R[r], E[t])
+""",
+    ),
+)
+
+
+def functions() -> tuple[Call, ...]:
+    """The built-in functions and those of the prelude, as they are called."""
+    built_in = (Call(f"{name}({', '.join(known.parameters)})", known.about) for name, known in BUILTINS.items())
+    return tuple(sorted((*built_in, *_helpers()), key=lambda call: call.written))
+
+
+def _helpers() -> Iterable[Call]:
+    for name, definition in prelude().items():
+        parameters = ", ".join(parameter.name.text for parameter in definition.parameters)
+        said = next((each.text for each in definition.statements if isinstance(each, Docstring)), "")
+        yield Call(f"{name}({parameters})", said.strip('"'))
+
+
+SETS = SETS_OF_FAMILIES
+"""The index sets that each kind of definition brings."""

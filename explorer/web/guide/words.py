@@ -1,0 +1,282 @@
+"""What every pass, option and word of an IR means, in a sentence each: shown on hover and on focus.
+
+`tests/web/guide/test_words.py` holds the table against the pipeline, the options and the grammars of the IRs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+
+from explorer.compiler.ir.functions import TABLE
+from explorer.compiler.language.names.builtins import BUILTINS
+
+PASSES: Mapping[str, str] = {
+    "common_subexpressions": "Merges values that compute the same: a row gathered twice is gathered once.",
+    "late_reshapes": "Takes products of values as they lie in memory, and reshapes what comes out.",
+    "reassociate": "Regroups sums and products so that what the negatives of a triple share is computed once.",
+    "combine_last": "Multiplies a row with each of some matrices before these are combined.",
+    "reorder": "Multiplies weights with weights first, where that leaves less to do for each edge (Hector §3.2.3).",
+    "aggregate_first": "Adds up the edges of a node and type before the product with the type's matrix.",
+    "compact": "Moves a value from each edge to each distinct pair that it depends on (Hector §3.2.2).",
+    "divide_last": "Divides a sum once, instead of each of its terms.",
+    "differentiate": "Adds the backward pass: the gradient of every parameter, in the same graph.",
+    "dead_values": "Drops values that neither the result nor a gradient needs.",
+    "fuse": "Turns operators into loop nests that compute all a row needs in one visit (cuKE §V-B).",
+    "interchange": "Exchanges two loops of a product, so that the inner one walks a matrix along its rows.",
+    "online": "Takes a softmax's maximum and its sums in one visit of the elements instead of three.",
+    "hoist": "Moves what does not change in a loop in front of it.",
+    "share_rows": "Reads a table's row once where several loops want it.",
+    "in_place": "Sums in the output itself what was only going to be copied there.",
+    "decouple": "Splits loops into lookups for the access unit and compute for the execute unit (Ember §6.2).",
+    "accumulate_streams": "Reads the length of a segment instead of two offsets (Ember §7.4).",
+    "toggle_callbacks": "Sends a coordinate when it changes, not with every nonzero (Ember §7.4).",
+    "store_streams": "Lets the access unit write what is only copied: it crosses no queue (Ember §7.4).",
+    "level_hints": "Tells the caches which loads are worth keeping (Ember §7.4).",
+    "vectorize": "Lets the innermost loops take a vector of positions at a time (Ember §7.1).",
+    "bufferize": "Sends the vectors of a row as one record with one token (Ember §7.2).",
+    "address_streams": "Sends one address in place of several indices (Ember §7.3).",
+    "align_queues": "Counts positions and pads scalars, so that no vector lies across two lines (Ember §7.3).",
+    "separate": "Takes the structured program apart into access code and execute code (Ember §6.3).",
+    "split_products": "Gives products of rows and matrices kernels of their own (Hector §3.3).",
+    "schedule": "Says who does each iteration on a GPU, where tiles live and what waits for what.",
+    "generate_cuda": "Writes the scheduled kernels as CUDA C++.",
+    "generate_ptx": "Has NVRTC compile the CUDA.",
+    "generate_sass": "Takes the machine code that NVRTC's ptxas makes, as nvdisasm writes it.",
+}
+"""By the name of a pass what it does."""
+
+OPTIONS: Mapping[str, str] = {
+    "negatives": "So many corrupted triples for each true one, with another head or tail (cuKE §VII-B).",
+    "grad": "Adds the gradients of all parameters to the program.",
+    "reorder": "Permits linear operators to change their order (Hector §3.2.3).",
+    "compact": "Permits values of edges to be computed once a distinct pair (Hector §3.2.2).",
+    "aggregate": "Permits sums to be taken before products, where that is less work.",
+    "interchange": "Permits loops to be exchanged, so that matrices are read along their rows.",
+    "online": "Permits a softmax in one visit of its elements.",
+    "inspect": "What a GPU's kernels find out about a batch or graph at run time, to group what is alike (cuKE §VI).",
+    "inspect_edges": "Edges of a chunk: cuKE's C.",
+    "inspect_cached": "Matrices that a block keeps in shared memory: cuKE's C1.",
+    "inspect_block": "Elements of a row that are in shared memory at a time: cuKE's D.",
+    "inspect_group": "Chunks whose edges are sorted together: cuKE's p, where 1 is no sorting.",
+    "precision": "What a GPU multiplies rows and matrices in. Sums are always in float32.",
+    "arch": "The GPU that PTX and SASS are made for.",
+    "split": "What warps share out of a sum: its rows, or its nonzeros (G-Sparse §III).",
+    "chunk": "Nonzeros that a warp takes: G-Sparse's kNnzTile.",
+    "lanes": "Lanes of a warp that share a row of a table: G-Sparse's kLaneWidth.",
+    "lane_vectors": "Vectors of a row that a lane has at most: G-Sparse's kNRegTile.",
+    "block_rows": "Rows of the output that a block computes: G-Sparse's kMTile.",
+    "block_columns": "Columns of the output that a block computes: G-Sparse's kNTile.",
+    "preload": "Nonzeros of a row that are fetched into shared memory at a time.",
+    "balance": "Sorts rows by length, so that warps of a block have like work (G-Sparse §III-D).",
+    "popular": "Has the L2 cache keep the rows that are gathered most often.",
+    "opt": "Ember's level that the machine's program is made of: 0 none, 1 vectors, 2 records, 3 aligned queues.",
+    "vlen": "Elements of a vector of the simulated machine.",
+    "address_streams": "Sends addresses in place of indices (Ember §7.3).",
+    "store_streams": "Lets the access unit write what is only copied (Ember §7.4).",
+    "level_hints": "Marks loads with the cache that they look in first (Ember §7.4).",
+    "accumulate_streams": "Reads segments by their lengths (Ember §7.4).",
+    "toggle_callbacks": "Sends a nonzero's row when it changes (Ember §7.4).",
+}
+"""By the name of an option what it does."""
+
+_EXECUTE = {
+    "size": "A size that is known now: the number that a letter in shapes stands for.",
+    "row": "A row of numbers that a nest keeps while it works on it; its contents start undefined.",
+    "acc": "An accumulator: a number that a loop adds to.",
+    "for": "A loop over the positions from the first bound up to, and without, the second.",
+    "in": "Between a loop's variable and its bounds.",
+    "parallel": "The iterations of this loop need nothing of each other.",
+    "step": "How far the loop goes on at a time: the width of its vectors.",
+    "param": "A table or matrix that is learned: it gets a gradient.",
+    "input": "An array that is given with each run, and gets no gradient.",
+    "structure": "An array that the graph or the lists bring with them.",
+    "upstream": "The gradient of the result, where the backward pass begins.",
+    "temporary": "An array that one kernel writes for another.",
+    "output": "An array that the kernel writes: a result or a gradient.",
+    "index": "A whole number that says where something lies; or an array of such.",
+    "template": "The kind of work of this nest: traversal, gemm, rows and so on.",
+    "max": "Keeps the larger of both.",
+    "min": "Keeps the smaller of both.",
+}
+_MODULE = {
+    "module": "Several kernels, run one after the other.",
+    "kernel": "A loop nest that is run as one.",
+    "result": "The array that holds what the model returns.",
+    "gradient": "The value or array that is the gradient of this parameter.",
+    "inverse": "The array is derived: where each element of another one stands.",
+    "product": "An array as long as a product of sizes.",
+    "of": "Between a size and what it is the size of.",
+}
+_STREAMS = {
+    "slc": "The structured program of both units.",
+    "from": "The loop's first position.",
+    "to": "The position before which the loop ends.",
+    "mem_str": "A stream of loads from memory that nobody writes: `slc.mem_str(E[%i, %d])`.",
+    "alu_str": "A stream of whole numbers computed from other streams, such as addresses.",
+    "acc_str": "A running sum of a stream: where each segment begins, from the lengths.",
+    "buf_str": "A buffer that a loop fills, and that crosses the queue as one record.",
+    "push": "Puts an element of a stream into a buffer.",
+    "store_str": "The access unit writes a stream to an output: nothing of it crosses the queues.",
+    "callback": "What the execute unit does each time the access unit gets here.",
+    "to_val": "Takes the next value of a stream out of the data queue: this is what crosses between the units.",
+    "toggle": "The callback runs only when this stream's value changes.",
+    "splat": "One number in all lanes of a vector: padding that keeps the queue aligned.",
+    "lanes": "Done for all lanes of a vector at once, those at or above the bound left out.",
+    "below": "The bound above which lanes are left out.",
+    "L2": "The load looks in the L2 cache first.",
+    "LLC": "The load looks in the last-level cache first.",
+    "HBM": "The load goes to memory at once.",
+    "non_temporal": "What is loaded is read once: caches need not keep it.",
+}
+_DLC = {
+    "dlc": "The program of the decoupled machine: access code, then execute code.",
+    "access": "The dataflow code of the access unit: loops, loads and what is pushed.",
+    "execute": "The program of the execute unit: it takes tokens and operands from the queues.",
+    "loop_tr": "A loop of the access unit: it drives the streams that name it.",
+    "push_op": "Puts the next value of a stream into the data queue, at this event of a loop.",
+    "beg": "When the loop begins.",
+    "ite": "At each iteration of the loop.",
+    "end": "When the loop ends.",
+    "if": "The case of a token.",
+    "else": "The next case of a token.",
+    "while": "The execute unit goes on until the token says that all is done.",
+    "token": "What the control queue gave: which callback is next.",
+    "done": "The last token.",
+    "ctrlQ": "The control queue: tokens that say which callback is next.",
+    "dataQ": "The data queue: the values that callbacks take.",
+    "pop": "Takes the next entry of a queue; it waits while there is none.",
+    "i32": "A whole number of 32 bits.",
+    "f32": "A floating-point number of 32 bits.",
+    "x": "Between the counts of a shape or of a vector.",
+}
+_GRAPH = {
+    "score": "A model that gives one number a triple.",
+    "layer": "A model that gives rows for nodes or edges of a graph.",
+    "op": "A model over bags, blocks or a sparse matrix.",
+    "over": "The sets that the model has one row each for.",
+    "dim": "A size that shapes are written in.",
+    "map": "A function from the elements of one set to those of another: each edge's source.",
+    "return": "The value that is the result.",
+    "by": "The map whose segments are taken together.",
+}
+_KERNELS = {
+    "scheduled": "A nest with the word of who does each iteration on a GPU.",
+    "threads": "Threads of a block.",
+    "resident": "Blocks that a multiprocessor is to have at a time, which bounds their registers.",
+    "once": "The kernel reads only what is fixed with the graph: it runs once, not with each run.",
+    "streamed": "These arrays are read or written but once: caches need not keep them.",
+    "busy": "Names the count of blocks that have work; the others end at once.",
+    "chosen": "A decision for this kernel, which may be changed beside the text.",
+    "schedule": "A step by which this kernel came about.",
+    "count": "A number that is known when the kernel is launched.",
+    "unroll": "So many iterations are written out one beside the other; all of them with `all`.",
+    "all": "All iterations are written out.",
+    "rolled": "The compiler must not unroll this loop.",
+    "where": "The body is done only where this holds.",
+    "block": "Shared out over the blocks of the grid; a barrier of it waits for a block's threads.",
+    "column": "Shared out over the blocks of the grid's second dimension.",
+    "warp": "Shared out over the warps of a block; a barrier of it waits for 32 threads.",
+    "lane": "Shared out over the 32 lanes of a warp.",
+    "thread": "Shared out over all threads of a block.",
+    "apart": "How far from each other the lanes or threads are that share this.",
+    "shared": "A tile in shared memory: all threads of the block see it.",
+    "register": "A tile in registers: each thread has its own part.",
+    "padded": "Elements behind each row, so that rows begin in other banks of shared memory.",
+    "swizzled": "Columns are permuted row by row, so that they lie in different banks.",
+    "reduce": "Puts the parts that neighbouring lanes hold together, in all of them.",
+    "sum": "The parts are added up.",
+    "barrier": "All wait here, and then see what the others have stored.",
+    "after": "The barrier waits for copies too.",
+    "copies": "Fetches into shared memory that go on while the threads work.",
+    "copy": "Fetches from memory into shared memory while the thread goes on.",
+    "atomic": "Adds to an element that other threads add to as well.",
+    "kept": "A load that tells the cache which rows to keep longest.",
+    "checked": "A load that gives 0 where an index is outside.",
+    "last": "The last place of ascending offsets that holds at most this value.",
+    "multiply": "Adds a product of two matrices to a tile, on tensor cores.",
+    "warps": "How many warps of the block share the product.",
+    "tf32": "Factors are rounded to TF32's 11 bits.",
+    "tf32x3": "Each factor is the sum of two TF32 numbers, multiplied in three passes.",
+    "ceil": "Rounded up.",
+    "select": "One of two, by a condition.",
+    "mod": "What is left of a division.",
+    "div": "A division; of whole numbers, rounded down.",
+}
+_OPERATORS = {
+    "gather": "Picks an element or block of a value by an index.",
+    "gather_vec": "Picks a row of a table by an index.",
+    "gather_mat": "Picks a matrix of a table by an index.",
+    "bmv": "Vector times matrix, one matrix a row (cuKE, Table III).",
+    "bvv": "Dot product of two vectors a row.",
+    "bsv": "Scalar times vector a row.",
+    "bov": "Outer product of two vectors a row.",
+    "bmm": "Matrix times matrix a row.",
+    "contract": "A sum of products: the letters say which dimensions are multiplied and which are summed.",
+    "segment_sum": "Adds up the rows of each segment: the edges into a node, the entries of a bag.",
+    "segment_max": "The largest of each segment, element by element.",
+    "segment_min": "The least of each segment, element by element.",
+    "segment_mean": "The mean of each segment; of an empty one 0.",
+    "div_or_zero": "A quotient, or 0 where the divisor is 0: the mean of nothing.",
+    "equal": "1 where both are the same, else 0: who had the maximum.",
+    "neg": "The same with the other sign.",
+    "gelu_slope": "The slope of gelu.",
+    "constant": "A number that is written in the model.",
+    "transpose": "The same with two dimensions exchanged.",
+    "slice": "A part of a dimension.",
+    "sub": "Element by element, one less the other.",
+    "add": "Element by element.",
+    "mul": "Element by element.",
+}
+_SETS = {
+    "batch": "The triples of a run: what depends on it is computed once a triple.",
+    "negative": "The corrupted triples of a run.",
+    "entity": "Rows of the table of entities.",
+    "relation": "The relations of a knowledge graph.",
+    "node": "The nodes of the graph: computed once a node.",
+    "edge": "The edges of the graph: computed once an edge, the most often of all.",
+    "etype": "The types of edges: computed once a type.",
+    "ntype": "The types of nodes.",
+    "src_pair": "The distinct pairs of source and edge type: fewer than edges.",
+    "dst_pair": "The distinct pairs of destination and edge type.",
+    "bag": "The bags of an embedding op, each a list of entries.",
+    "query": "The query blocks of an attention gather.",
+    "entry": "The entries of all bags or queries.",
+    "nonzero": "The nonzeros of a sparse matrix.",
+}
+
+
+def _functions() -> dict[str, str]:
+    """The functions of numbers and the built-in ones, as their own tables have them."""
+    own = {function.name: function.about for function in TABLE if function.about}
+    return {
+        name: f"{about[:1].upper()}{about[1:].rstrip('.')}."
+        for name, about in (own | {name: known.about for name, known in BUILTINS.items()}).items()
+    }
+
+
+WORDS: Mapping[str, str] = {
+    **_functions(),
+    **_OPERATORS,
+    **_EXECUTE,
+    **_MODULE,
+    **_STREAMS,
+    **_DLC,
+    **_GRAPH,
+    **_KERNELS,
+    **_SETS,
+}
+"""By a word of the stages' texts what it means."""
+
+
+@cache
+def as_json() -> str:
+    """The whole table."""
+    return json.dumps({"passes": dict(PASSES), "options": dict(OPTIONS), "words": dict(WORDS)}, separators=(",", ":"))
+
+
+@cache
+def version() -> str:
+    """What tells this table from any other: an address with it may be kept for good."""
+    return sha256(as_json().encode()).hexdigest()[:12]

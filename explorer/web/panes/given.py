@@ -1,0 +1,42 @@
+"""What the templates of the page have, whatever they show."""
+
+from __future__ import annotations
+
+from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS
+from explorer.compiler.pipeline import STAGES
+from explorer.runtime.targets.table import TARGETS, USUAL
+from explorer.web import limits, settings
+from explorer.web.panes import code, decisions, patches, views
+from explorer.web.panes.highlight import quoted
+from explorer.web.templates.environment import TEMPLATES
+
+
+def give(most_panes: int) -> None:
+    """Give them to the templates, with how many panes there may be."""
+    TEMPLATES.env.globals.update(
+        stages=STAGES,
+        targets=TARGETS,
+        usual_target=USUAL,
+        most_lines=code.MOST_LINES,
+        rows_of=code.rows_of,
+        rows_text=patches.rows_text,
+        most_panes=most_panes,
+        architectures=ARCHITECTURES,
+        precisions=PRECISIONS,
+        inspections=settings.INSPECTIONS,
+        chunk_sizes=settings.CHUNK_SIZES,
+        switches=settings.SWITCHES,
+        sum_choices=settings.SUM_CHOICES,
+        sum_switches=settings.SUM_SWITCHES,
+        levels=settings.LEVELS,
+        stage_keys=settings.stage_keys(),
+        longest_vector=LONGEST_VECTOR,
+        parameters=settings.machine_parameters(),
+        largest_negative_count=LARGEST_NEGATIVE_COUNT,
+        meanings=views.OPERATOR_MEANINGS,
+        work_in_words=views.work_in_words,
+        limits=limits,
+        shown=decisions.shown,
+        json_value=decisions.json_value,
+        quoted=quoted,
+    )

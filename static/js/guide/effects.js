@@ -1,0 +1,100 @@
+// What each option would change of the model in hand, asked for when the reader pauses, and the rest folded away.
+import { byId, queryAll } from "../dom.js";
+import { isBroken, isCurrent, on, state } from "../state.js";
+/** @import { Flips } from "../types.d.ts" */
+
+const PAUSE = 800;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+/** @type {Flips | null} by option the stages that its other value would change; null while it is not known */
+let flips = null;
+
+const isShown = () => byId("options").closest("details")?.open === true;
+
+function later() {
+  clearTimeout(timer);
+  if (isShown() && !isBroken()) timer = setTimeout(ask, PAUSE);
+}
+
+async function ask() {
+  const input = state.goodInput;
+  if (!input || !isCurrent()) return;
+  const edit = state.edit;
+  const body = new FormData();
+  const { text, sizes, defaultSizes, options, schedule, data } = input;
+  const fields = { sizes, default_sizes: defaultSizes, options, schedule };
+  for (const [name, value] of Object.entries(fields)) body.set(name, JSON.stringify(value));
+  for (const [name, value] of Object.entries({ text, data, edit: String(edit) })) body.set(name, value);
+  const answer = await fetch("/effects", { method: "POST", body }).catch(() => null);
+  if (!answer?.ok || edit !== state.edit) return;
+  const found = /** @type {{ flips: Flips | null }} */ (await answer.json()).flips;
+  if (found) paint((flips = found));
+}
+
+/** @param {string[]} stages nine stages are too many words: the levels of SLC are one, and three tell the rest */
+function inShort(stages) {
+  const names = [...new Set(stages.map((name) => name.split(".")[0]))];
+  return names.length > 3 ? `${names.slice(0, 3).join(", ")} …` : names.join(", ");
+}
+
+/** @param {HTMLElement} row */
+function isUsual(row) {
+  const name = row.dataset.flips ?? "";
+  const control = row.querySelector("[data-usual]");
+  const usual = control instanceof HTMLElement ? control.dataset.usual : undefined;
+  return state.options[name] === undefined || String(state.options[name]) === usual;
+}
+
+/** @param {Flips} found */
+function paint(found) {
+  for (const row of queryAll(byId("options"), "[data-flips]")) {
+    const stages = found[row.dataset.flips ?? ""] ?? [];
+    row.toggleAttribute("data-idle", !stages.length && isUsual(row));
+    const label = row.querySelector("[data-effect], [data-would]");
+    if (!(label instanceof HTMLElement)) continue;
+    const isOn = row.querySelector('[aria-checked="true"]') !== null;
+    const verb = isOn ? "changes" : "would change";
+    const told = label.dataset.effect ? state.goodFacts?.effects[label.dataset.effect] : "";
+    label.textContent = stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here";
+    label.title = stages.length ? `${verb} ${stages.join(", ")}` : label.textContent;
+  }
+  fold();
+}
+
+function fold() {
+  const button = byId("more-options");
+  const count = queryAll(byId("options"), "[data-idle]:not(#sums [data-idle])").length;
+  button.hidden = count === 0;
+  button.textContent = `${count} more that change${count === 1 ? "s" : ""} nothing here`;
+}
+
+/** @param {HTMLElement} button */
+export function showMore(button) {
+  const isOpen = button.getAttribute("aria-expanded") !== "true";
+  button.setAttribute("aria-expanded", String(isOpen));
+  button.parentElement?.classList.toggle("all", isOpen);
+}
+
+// Errors want the room that sizes and options take; what was open comes back with a text that compiles.
+/** @type {HTMLDetailsElement[]} */
+let folded = [];
+/** @param {boolean} isBad */
+function makeRoom(isBad) {
+  if (!isBad) {
+    for (const part of folded) part.open = true;
+    folded = [];
+  } else if (!folded.length) {
+    folded = queryAll(document, ".model > details[open]", HTMLDetailsElement);
+    for (const part of folded) part.open = false;
+  }
+}
+
+export function startEffects() {
+  on("facts", ({ ok }) => {
+    makeRoom(!ok);
+    if (flips) paint(flips); // of the text before: most are the same, and the newest come soon
+    if (ok) later();
+  });
+  byId("options").closest("details")?.addEventListener("toggle", later);
+  later();
+}

@@ -1,0 +1,111 @@
+// The line that says what the page is, and the tour that takes its place: nine stops, each an example with its panes.
+import { byId } from "../dom.js";
+import { say } from "../page.js";
+import { fetchExample } from "../model/naming.js";
+import { freshPane, on, state } from "../state.js";
+/** @import { Kept, Stop } from "../types.d.ts" */
+
+const KEPT = "tour";
+/** @type {Stop[]} */
+let stops = [];
+let at = 0;
+/** @type {Kept | null} the reader's own text, where the tour took its place */
+let before = null;
+/** @type {(kept: Kept) => void} */
+let adopt = () => {};
+
+const isTouring = () => !byId("tour").hidden;
+
+function remember() {
+  try {
+    sessionStorage.setItem(KEPT, isTouring() ? String(at) : "");
+  } catch {
+    // The tour then begins anew after a reload.
+  }
+}
+
+/** @returns {Kept} */
+const own = () => ({
+  text: state.text,
+  sizes: state.sizes,
+  defaultSizes: state.defaultSizes,
+  options: state.options,
+  schedule: state.schedule,
+  edited: state.edited,
+  data: state.data,
+  panes: state.panes,
+  against: state.against,
+  example: state.example,
+  layout: state.layout,
+});
+
+export async function startStops() {
+  const examples = byId("examples");
+  if (examples.matches(":popover-open")) examples.hidePopover();
+  const edited = document.querySelector("[data-edited]:not([hidden])") !== null;
+  if (edited && !isTouring()) before = own();
+  await show(0);
+}
+
+/** @param {number} by */
+export const step = (by) => show(at + by);
+
+async function fetchStops() {
+  const answer = stops.length ? null : await fetch("/guide/tour").catch(() => null);
+  if (answer?.ok) stops = await answer.json();
+  return stops.length > 0;
+}
+
+/** @param {number} number */
+async function show(number) {
+  if (!(await fetchStops())) return say("The tour did not arrive. Try again.");
+  if (number >= stops.length) return close();
+  const stop = stops[number];
+  const text = await fetchExample(stop.example);
+  if (text === null) return say("The example did not arrive. Try again.");
+  at = number;
+  paint();
+  const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
+  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, edited: {}, data: "", against: null };
+  adopt({ ...settings, layout: state.layout, text, options: { ...stop.options }, panes, example: stop.example });
+}
+
+function paint() {
+  byId("guide").hidden = false;
+  byId("about").hidden = true;
+  byId("tour").hidden = false;
+  byId("tour-at").textContent = `${at + 1} of ${stops.length}`;
+  byId("tour-look").textContent = stops[at].look;
+  byId("tour-back").hidden = before === null;
+  byId("tour-before", HTMLButtonElement).disabled = at === 0;
+  byId("tour-next").textContent = at === stops.length - 1 ? "End" : "Next";
+  remember();
+}
+
+export function backToText() {
+  if (before) adopt(before);
+  before = null;
+  close();
+}
+
+/** The line stays closed, on the next page too. */
+export function close() {
+  byId("guide").hidden = true;
+  byId("tour").hidden = true;
+  remember();
+  document.cookie = "about=seen; path=/; max-age=31536000; samesite=lax";
+}
+
+// An empty editor offers somewhere to begin.
+const offer = () => (byId("offer").hidden = state.text.trim() !== "");
+
+/** @param {(kept: Kept) => void} put what puts a text with its settings and panes in place of what the page shows */
+export async function startTour(put) {
+  adopt = put;
+  on("edited", offer);
+  offer();
+  const kept = sessionStorage.getItem(KEPT);
+  if (!kept || !(await fetchStops()) || !stops[Number(kept)]) return;
+  at = Number(kept);
+  paint();
+}

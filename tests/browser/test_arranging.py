@@ -1,0 +1,110 @@
+"""Panes are resized and moved by pointer and key, stages opened by letters; a projector's page; small screens."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.driving import edit_of, expect_edit_after, pane, wait_until_kept, write
+from tests.browser.test_accessibility import AXE, violations
+from tests.web.guide.texts import MANY, long_text
+
+pytestmark = pytest.mark.browser
+
+
+def stages(page: Page) -> list[str | None]:
+    return [each.get_attribute("data-stage") for each in page.locator("#panes > .pane").all()]
+
+
+def test_panes_are_resized_and_moved_and_stay_so(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    before = pane(page, "graph").bounding_box()
+    split = page.locator("#splits [aria-orientation=vertical]")
+    split.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    after = pane(page, "graph").bounding_box()
+    assert before
+    assert after
+    assert after["width"] == pytest.approx(before["width"] + 96, abs=3)
+    pane(page, "graph").locator(".body").focus()
+    page.keyboard.press("}")
+    expect(page.locator("#pane-1")).to_have_attribute("data-stage", "graph")
+    assert stages(page) == ["loops", "graph", "slc", "cuda"]
+    header, target = page.locator("#pane-3 .ph").bounding_box(), page.locator("#pane-0 .body").bounding_box()
+    assert header
+    assert target
+    page.mouse.move(header["x"] + header["width"] * 0.6, header["y"] + 15)
+    page.mouse.down()
+    page.mouse.move(target["x"] + 60, target["y"] + 60, steps=3)
+    page.mouse.up()
+    expect(page.locator("#pane-0")).to_have_attribute("data-stage", "cuda")
+    wait_until_kept(page, '"columns2"')
+    page.reload()
+    expect(page.locator("#pane-0")).to_have_attribute("data-stage", "cuda")
+    kept = page.locator("#pane-0").bounding_box()
+    assert kept
+    assert kept["width"] == pytest.approx(after["width"], abs=4)
+
+
+def test_stages_open_by_letters_and_nothing_moves_on_hover(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    page.locator("#pane-0 .body").focus()
+    page.keyboard.press("g")
+    page.keyboard.press("k")
+    expect(page.locator("#pane-0")).to_have_attribute("data-stage", "kernels")
+    options = page.locator(".opts")
+    before = options.bounding_box()
+    page.locator("#pane-1 .l[data-operations]").nth(3).hover()
+    expect(page.locator("#operation-label")).not_to_be_empty()
+    assert options.bounding_box() == before
+    page.locator(".cm-content").focus()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    assert not page.evaluate("document.querySelector('.cm-editor').contains(document.activeElement)")
+
+
+def test_what_is_looked_for_is_found_behind_the_first_thousands(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    write(page, long_text())
+    expect_edit_after(page, edit)
+    graph = pane(page, "graph")
+    expect(graph.locator(".more")).to_contain_text("5,000 of")
+    graph.locator(".body").focus()
+    page.keyboard.press("/")
+    page.keyboard.type(f"a{MANY - 1}[")
+    expect(graph.locator(".find output")).to_have_text("1 of 1")
+    expect(graph.locator(".more")).to_have_count(0)
+
+
+def test_a_projector_is_kept_in_the_address(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    page.locator(".top > [data-act=projector]").click()
+    expect(page).to_have_url(re.compile("projector=1"))
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-projector", "")
+    size = page.evaluate("document.querySelector('.pane .l').getBoundingClientRect().height")
+    assert size == pytest.approx(40, abs=1)
+    page.locator("#pane-0 .body").first.focus()
+    page.keyboard.press("v")
+    expect(page).not_to_have_url(re.compile("projector"))
+
+
+@pytest.mark.parametrize("width", [1024, 390])
+def test_all_actions_are_there_on_small_screens(open_page: OpenPage, width: int) -> None:
+    page = open_page("/", width=width, height=844)
+    expect(page.locator("#status")).to_contain_text("Up to date")
+    page.locator("[popovertarget=actions]").click()
+    for action in ("share", "export", "compare", "help", "projector"):
+        expect(page.locator(f"#actions [data-press={action}]")).to_be_visible()
+    assert violations(page, Path(AXE).read_text(encoding="utf-8")) == []
+    page.locator("#actions [data-press=help]").click()
+    expect(page.locator("#help")).to_be_visible()

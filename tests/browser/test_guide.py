@@ -1,0 +1,81 @@
+"""The first minutes: the line, the tour, what options would change, hints, the sheet, and somewhere to begin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.driving import change, edit_of, editor_text, expect_edit_after, write
+from tests.browser.test_accessibility import AXE, violations
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_tour_sets_example_panes_and_options_and_gives_the_text_back(open_page: OpenPage) -> None:
+    page = open_page("/")
+    edit_of(page)
+    change(page, "0.2)", "0.3)")
+    expect(page.locator("[data-edited]").first).to_be_visible()
+    page.locator("#about [data-act=tour]").click()
+    expect(page.locator("#tour-at")).to_have_text("1 of 9")
+    expect(page.locator("#example-file")).to_have_text("distmult.emb")
+    page.locator("#tour-next").click()
+    expect(page.locator("#panes > .pane")).to_have_count(2)
+    expect(page.locator("#pane-0 .side").last).to_contain_text("after interchange")
+    page.reload()
+    expect(page.locator("#tour-at")).to_have_text("2 of 9")
+    page.locator("#tour-before").click()
+    expect(page.locator("#example-file")).to_have_text("distmult.emb")
+    for _ in range(8):
+        page.locator("#tour-next").click()
+    expect(page.locator("#tour-at")).to_have_text("9 of 9")
+    expect(page.locator("[data-option=grad]")).to_have_attribute("aria-checked", "true")
+    page.locator("#tour-next").click()
+    expect(page.locator("#guide")).to_be_hidden()
+    page.reload()
+    expect(page.locator("#guide")).to_be_hidden()
+
+
+def test_options_fold_to_what_has_an_effect_and_words_are_explained(open_page: OpenPage) -> None:
+    page = open_page()
+    edit_of(page)
+    more = page.locator("#more-options")
+    expect(more).to_have_text(re.compile(r"\d+ more that change nothing here"))
+    expect(page.locator("[data-option=online]")).to_be_hidden()
+    expect(page.locator("#grad-effect")).to_have_text(re.compile("would change graph"))
+    expect(page.locator("#interchange-effect")).to_have_text(re.compile("changes loops"))
+    more.click()
+    expect(page.locator("[data-option=online]")).to_be_visible()
+    page.locator("[data-option=grad]").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator("#hint")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator("#pane-1 .k", has_text="parallel").hover()
+    expect(page.locator("#hint")).to_have_text(re.compile("parallel The iterations"))
+    page.locator("#pane-1 .body").focus()
+    page.keyboard.press("i")
+    expect(page.locator("#sheet-body")).to_contain_text("An accumulator")
+    page.keyboard.press("Escape")
+    page.locator("[data-act=language]").click()
+    expect(page.locator("#sheet-body article")).to_have_count(7)
+    assert violations(page, Path(AXE).read_text(encoding="utf-8")) == []
+
+
+def test_errors_make_room_and_an_empty_editor_offers_a_beginning(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    options = page.locator(".model > details.opts")
+    write(page, editor_text(page).replace("P[r]", "Q[r]"))
+    expect(page.locator("#problems")).to_contain_text("Q")
+    assert options.get_attribute("open") is None
+    expect(page.locator(".diag").first).to_be_in_viewport()
+    write(page, "\n")
+    page.locator("#offer button").first.click()
+    expect(page.locator("#example-file")).to_have_text("distmult.emb")
+    expect_edit_after(page, edit)
+    expect(page.locator("#offer")).to_be_hidden()
+    expect(options).to_have_attribute("open", "")
