@@ -35,7 +35,7 @@ Program = Graph | AnyProgram | Module | Code
 
 @dataclass(frozen=True)
 class PassReport:
-    """What a pass did: `summary` says what changed, `refusals` why something did not; the texts before and after.
+    """What a pass did: `summary` says what changed, which `said` has by sentence, `refusals` why something did not.
     `heeded` are the options of a GPU's sums that it looked at (`schedule.unread` says what others are for). The
     programs, of which the texts are, are printed when somebody looks."""
 
@@ -46,6 +46,7 @@ class PassReport:
     read: Program = field(repr=False)
     made: Program = field(repr=False)
     heeded: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
 
     @cached_property
     def before(self) -> tuple[Line, ...]:
@@ -271,6 +272,7 @@ def _run_pass(step: Pass, program: Program, report: Report) -> tuple[PassReport,
             read=program,
             made=changed,
             heeded=tuple(sorted(report.heeded)),
+            said=tuple(report.done),
         ),
         changed,
     )

@@ -2,7 +2,8 @@
 
 A number that somebody may choose, such as how many rows a block has, is a decision (`decisions`) and not in this file.
 The limits are the CUDA C++ Programming Guide's ("Technical Specifications per Compute Capability"), the caches and
-multiprocessors those of the A100 of 40 GB and the H100 SXM5 in their whitepapers.
+multiprocessors those of the A100 of 40 GB and the H100 SXM5 in their whitepapers, as are the bytes that memory
+gives and the operations in float32 that cores do in a second, at most.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class GpuTarget:
     l2_bytes: int
     shared: int
     shared_most: int
+    memory_gbs: float
+    float32_gflops: float
     registers: int = 65_536
     threads: int = 2_048
     blocks: int = 32
@@ -65,9 +68,29 @@ class GpuTarget:
 TARGETS = {
     target.arch: target
     for target in (
-        GpuTarget("sm_80", 108, 40 << 20, shared=164 * 1024, shared_most=163 * 1024, vector_atomics=False),
-        GpuTarget("sm_90", 132, 50 << 20, shared=228 * 1024, shared_most=227 * 1024),
-        GpuTarget("sm_90a", 132, 50 << 20, shared=228 * 1024, shared_most=227 * 1024, warpgroups=True),
+        GpuTarget(
+            "sm_80",
+            108,
+            40 << 20,
+            shared=164 * 1024,
+            shared_most=163 * 1024,
+            memory_gbs=1_555,
+            float32_gflops=19_500,
+            vector_atomics=False,
+        ),
+        GpuTarget(
+            "sm_90", 132, 50 << 20, shared=228 * 1024, shared_most=227 * 1024, memory_gbs=3_350, float32_gflops=66_900
+        ),
+        GpuTarget(
+            "sm_90a",
+            132,
+            50 << 20,
+            shared=228 * 1024,
+            shared_most=227 * 1024,
+            memory_gbs=3_350,
+            float32_gflops=66_900,
+            warpgroups=True,
+        ),
     )
 }
 """What PTX is made for, by architecture: any GPU from a generation on, or, with an a, that generation alone with all it

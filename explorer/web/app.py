@@ -52,6 +52,7 @@ from explorer.web.reuse import ReuseService
 from explorer.web.shared.among import Among, share
 from explorer.web.shared.answers import SharedAnswers
 from explorer.web.shared.file import SharedFile
+from explorer.web.story import routes as story
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -168,7 +169,7 @@ def create_app(
         app.state.numbers = SharedNumbers(shared, among.number, partial(families, metrics, app.state))
     described = health.router, monitoring.router, api.router, runs.router, keeping.router
     app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
-    routers = *described, openapi.router, students.joining, pages.router, guide.router
+    routers = *described, openapi.router, students.joining, pages.router, guide.router, story.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)

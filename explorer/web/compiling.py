@@ -55,6 +55,8 @@ class CompileRequest:
     """Texts of stages in the place of the compiler's."""
     flips: bool = False
     """Whether only what each option would change is asked for."""
+    story: int | None = None
+    """Where only the story of an operation is asked for: its number."""
     first: bool = field(default=False, compare=False)
     """Whether somebody wants to see the first form of what takes long before the best one."""
 
@@ -84,6 +86,7 @@ class CompileRequest:
             "or_usual": self.or_usual,
             "costs": self.costs,
             "flips": self.flips,
+            "story": self.story,
             "first": self.first,
         }
 
@@ -346,14 +349,16 @@ async def compile_cached(
     or_usual: bool = False,
     costs: tuple[str, ...] | None = None,
     flips: bool = False,
+    story: int | None = None,
     first: bool = False,
     session: str = "",
 ) -> Compiled:
     """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages, snapshots)`, from the application's
     service, in a turn of the `session`; or that of its `first` form, as `CompileService.compile` has it.
 
-    With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named. A layer or an op
-    is compiled for `data`, or for none where the server has none of that name, or it does not run on that; with
+    With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named; with `story`,
+    that of an operation through the `stages` (`compiler.story`). A layer or an op is compiled for `data`, or for none
+    where the server has none of that name, or it does not run on that; with
     `or_usual`, for what it usually runs on then.
     """
     service: CompileService = app.state.compiler
@@ -374,6 +379,7 @@ async def compile_cached(
         edited=tuple(sorted((edited or {}).items())),
         costs=costs,
         flips=flips,
+        story=story,
         first=first,
     )
     return await service.compile(request, session)

@@ -32,7 +32,8 @@ from explorer.web.guide.tour import DEFAULT_EXAMPLE, key_of
 from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
 from explorer.web.keeping.messages import as_kept
-from explorer.web.panes import code, decisions, editing, given, views
+from explorer.web.panes import code, decisions, given, views
+from explorer.web.panes.forks import with_edits
 from explorer.web.panes.patches import ShownTexts, in_patches
 from explorer.web.templates.environment import TEMPLATES, drawn
 
@@ -277,6 +278,13 @@ async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compil
     return await _compile(request, edit, [], costs=tuple(kernels))
 
 
+async def story_of(request: Request, edit: Edit, operation: int, with_machine_code: bool) -> Compiled:
+    """The story of an operation of an edit, through the stages of every edit, or through all."""
+    return await _compile(
+        request, edit, [spec.name for spec in STAGES] if with_machine_code else _prompt_stages(), story=operation
+    )
+
+
 async def _compile(
     request: Request,
     edit: Edit,
@@ -284,10 +292,12 @@ async def _compile(
     first: bool = False,
     costs: tuple[str, ...] | None = None,
     flips: bool = False,
+    story: int | None = None,
 ) -> Compiled:
     """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
     its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
-    kernels cost, in registers those named; with `flips`, what each option would change."""
+    kernels cost, in registers those named; with `flips`, what each option would change; with `story`, that of an
+    operation."""
     locks: Locks = request.app.state.classroom.locks
     stages = locks.open_stages(stages)
     return await compile_cached(
@@ -304,6 +314,7 @@ async def _compile(
         or_usual=True,
         costs=costs,
         flips=flips,
+        story=story,
         first=first,
         session=request.app.state.students.of(request),
     )
@@ -438,20 +449,6 @@ def _with_decisions(
     )
 
 
-def _with_edits(panes: Iterable[views.Pane], compiled: Compiled) -> tuple[views.Pane, ...]:
-    """The panes, those whose text somebody has edited with what was found of it, and those that are made of it."""
-    edits, forks = editing.edits_of(compiled, views.labels_of(compiled)), editing.forks_of(compiled)
-    return tuple(
-        replace(
-            pane,
-            editable=editing.is_editable(pane.state.stage),
-            edit=edits.get(pane.state.stage),
-            fork=forks.get(pane.state.stage, ""),
-        )
-        for pane in panes
-    )
-
-
 def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> dict[str, Any]:
     """What templates show of an edit, its panes beside those of another one where that is given."""
     usual = Options().to_json() | _device_options()
@@ -472,7 +469,7 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
         }
     return context | {
         "kernel_costs": decisions.known_costs(compiled, ()),
-        "panes": _with_edits(_with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}), compiled),
+        "panes": with_edits(_with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}), compiled),
         "rail": views.build_rail(compiled, edit.panes),
         "counts": views.operation_counts(compiled),
         "idle_sizes": settings.idle_sizes(edit.text, compiled),

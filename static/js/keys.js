@@ -9,6 +9,7 @@ import { shiftPane } from "./stages/arrange.js";
 import { activePane, addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
 import { toggleProjector } from "./guide/projector.js";
 import { showHelp, toggleDock, toggleTheme } from "./page.js";
+import { closeStory, isTelling, openStory, stepStory } from "./story/story.js";
 import { isRunning, run, stop } from "./run/run.js";
 import { state } from "./state.js";
 import { stepCursor } from "./timeline/timeline.js";
@@ -38,6 +39,7 @@ function nextRegion(by) {
 
 function escape() {
   if (document.querySelector(":popover-open")) return false; // the menu closes itself
+  if (closeStory()) return true;
   if (isRunning()) stop();
   else if (!unpin()) return false;
   return true;
@@ -48,8 +50,8 @@ const everywhere = {
   F6: ({ shiftKey }) => nextRegion(shiftKey ? -1 : 1),
   F8: ({ shiftKey }) => showProblem(problem + (shiftKey ? -1 : 1)),
   Escape: escape,
-  "Alt+ArrowUp": () => stepOperation(-1),
-  "Alt+ArrowDown": () => stepOperation(1),
+  "Alt+ArrowUp": () => (isTelling() ? stepStory(-1) : stepOperation(-1)),
+  "Alt+ArrowDown": () => (isTelling() ? stepStory(1) : stepOperation(1)),
   "Alt+ArrowLeft": () => step(-1),
   "Alt+ArrowRight": () => step(1),
   "Mod+Enter": () => run(),
@@ -60,6 +62,7 @@ const outside = {
   n: () => stepLine(1),
   N: () => stepLine(-1),
   p: () => togglePin(pinned() ?? undefined),
+  w: () => (isTelling() ? closeStory() : openStory()),
   o: addPane,
   x: () => closePane(),
   "[": () => movePane(-1),

@@ -37,6 +37,7 @@ import { startQueues } from "./stages/queues.js";
 import { compareLevels, exportRun, run, setTarget, startRuns, stop } from "./run/run.js";
 import { resetMachine } from "./run/machine.js";
 import { chooseLevel, resetSize, showOptions, startSettings, toggleComparison, toggleSwitch } from "./model/settings.js";
+import { closeStory, leaveFor, openStory, startStory, stepStory, tellLater, tellMachineCode } from "./story/story.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, state } from "./state.js";
 /** @import { Kept, Pane, Target } from "./types.d.ts" */
@@ -94,6 +95,13 @@ const actions = {
   share,
   "size-reset": resetSize,
   stop: () => stop(),
+  story: (element) => openStory(element.dataset.operation ? Number(element.dataset.operation) : undefined),
+  "story-after": () => stepStory(1),
+  "story-before": () => stepStory(-1),
+  "story-close": closeStory,
+  "story-machine-code": tellMachineCode,
+  "story-pane": leaveFor,
+  "story-pass": leaveFor,
   switch: toggleSwitch,
   tab: (element) => showTab(element.dataset.tabTo ?? ""),
   target: chooseTarget,
@@ -142,6 +150,7 @@ function adopt(kept) {
   const { text, sizes, defaultSizes, options, schedule, edited: texts, data, against, layout } = kept;
   const chosen = { text, sizes, defaultSizes, options, schedule, edited: texts, against, layout };
   Object.assign(state, { ...chosen, data: data || state.data });
+  tellLater(kept.story);
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -201,6 +210,7 @@ function start() {
   startFind();
   startQueues();
   startLink();
+  startStory();
   startSettings();
   startClicks();
   startNaming();

@@ -24,6 +24,7 @@ export const state = {
   against: null, // the sizes and options of side A, where the reader compares
   panes: [], // see freshPane
   layout: {}, // the widths of columns and heights of rows, by their number: see stages/arrange.js
+  story: null, // the operation whose story is told
   active: 0, // the pane that keys act on
   facts: null, // of the newest answer
   example: "",
@@ -101,6 +102,7 @@ const snapshot = () => ({
   data: state.data,
   panes: state.panes,
   against: state.against,
+  story: state.story,
   example: state.example,
   layout: state.layout,
 });
@@ -266,7 +268,8 @@ function isOption(name, value) {
  * @returns {Kept | null}
  */
 function checked(found) {
-  const { text, sizes, defaultSizes, options, schedule, edited, data, against, panes, example, layout } = fieldsOf(found);
+  const { text, sizes, defaultSizes, options, schedule, edited, data, against } = fieldsOf(found);
+  const { panes, example, layout, story } = fieldsOf(found);
   if (typeof text !== "string") return null;
   const sides = fieldsOf(against);
   return {
@@ -280,6 +283,7 @@ function checked(found) {
     against: against
       ? { sizes: sizesIn(sides.sizes), options: optionsIn(sides.options), schedule: scheduleIn(sides.schedule) }
       : null,
+    story: isWhole(story) && story >= 0 ? story : null,
     panes: (Array.isArray(panes) ? panes : []).flatMap(paneIn).slice(0, 6),
     example: typeof example === "string" && /^[\w-]+\/[\w-]+$/.test(example) ? example : "",
     layout: layoutIn(layout),

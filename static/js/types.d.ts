@@ -64,6 +64,8 @@ export interface Choices {
 export interface Kept extends Input {
   panes: Pane[];
   against: Choices | null;
+  /** The operation whose story is told. */
+  story: number | null;
   example: string;
   /** Widths of columns and heights of rows of the panes, in pixels as they were: `columns3`. */
   layout: Record<string, number[]>;
@@ -173,6 +175,9 @@ export interface Compiled {
 export interface Drawing {
   nodes: DrawnNode[];
   edges: [string, string][];
+  /** What is fused, the edges between, and why they are. */
+  kernels?: { id: string; nodes: string[]; backward: boolean }[];
+  barriers?: { from: string; to: string; why: string }[];
   too_many?: number;
 }
 export interface DrawnNode {
@@ -540,6 +545,8 @@ export interface Events {
   /** The list of data sets is that of the newest definition. */
   listed: void;
   simulated: DaeResult;
+  /** A run has ended well. */
+  ran: CpuResult | GpuResult | DaeResult;
   cursor: number;
   point: number[];
   marks: { lit: number[]; pin: number | null };

@@ -50,7 +50,7 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    how = ("stages", "snapshots", "first", "costs", "flips", "or_usual")
+    how = ("stages", "snapshots", "first", "costs", "flips", "story", "or_usual")
     model = ModelRequest(**{name: value for name, value in request.items() if name not in how})
     try:
         found = fit(model, request.get("or_usual", False))
@@ -66,6 +66,12 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
         from explorer.runtime.runs.flips import flips_json
 
         yield events.result({"ok": True, "flips": flips_json(found.compilation)})
+        return
+    if request.get("story") is not None and found.compilation.ok:
+        from explorer.compiler.story.story import story_json
+
+        told = story_json(found.compilation, request["story"], request["stages"])
+        yield events.result({"ok": True, "story": told, "data": found.data})
         return
     wanted = request["stages"], request.get("snapshots")
     for body in found.forms(*wanted) if request.get("first") else [found.to_json(*wanted)]:

@@ -25,6 +25,7 @@ class ShareMessage(BaseModel):
     data: messages.Name = ""
     panes: Annotated[list[PaneState], Field(max_length=6)] = []
     against: Choices | None = None
+    story: Annotated[int, Field(ge=0)] | None = None
     example: Annotated[str, Field(max_length=200)] = ""
     layout: Annotated[dict[messages.Name, Annotated[list[int], Field(max_length=6)]], Field(max_length=12)] = {}
 

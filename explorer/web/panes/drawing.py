@@ -10,18 +10,22 @@ from typing import Any
 
 from explorer.compiler.ir.graph import Gather, Graph, Value, operands, operator_name
 from explorer.compiler.ir.parse.graph import parse_graph
+from explorer.web.panes.fused import arrays, barriers, boxes
 from explorer.web.panes.highlight import SET_COLOURS
 
 DRAWABLE = frozenset({"graph"})
 """The stages whose texts are graphs."""
 MOST_NODES = 600
 """A larger graph is laid out too slowly to be of use."""
+MOST_BOXED = 150
+"""A larger one is drawn without its kernels, with which its layout takes five times as long."""
 
 Drawing = dict[str, Any]
 
 
 def draw(lines: Sequence[Mapping[str, Any]]) -> Drawing:
-    """`nodes` with what the page shows of each, and `edges` from reader's operand to reader, both by name.
+    """`nodes` with what the page shows of each, and `edges` from reader's operand to reader, both by name; the
+    `kernels` that fuse them, the `barriers` between these, and what all values would take as `arrays`.
 
     A graph of more than MOST_NODES has none, only their number as `too_many`."""
     graph = parse_graph("".join(f"{line['text']}\n" for line in lines))
@@ -32,7 +36,11 @@ def draw(lines: Sequence[Mapping[str, Any]]) -> Drawing:
     if count > MOST_NODES:
         return {"nodes": [], "edges": [], "too_many": count}
     values = [_value(value, operations.get(value.name, []), value.name == graph.result) for value in graph.values]
-    return {"nodes": [*_tensors(graph), *values], "edges": _edges(graph)}
+    kernels = boxes(graph)
+    found = {"nodes": [*_tensors(graph), *values], "edges": _edges(graph), "arrays": arrays(graph, kernels)}
+    if count > MOST_BOXED:
+        return found
+    return {**found, "kernels": kernels, "barriers": barriers(graph, kernels)}
 
 
 def _tensors(graph: Graph) -> list[Drawing]:

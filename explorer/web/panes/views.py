@@ -21,6 +21,7 @@ from explorer.web.panes.code import FIRST_LINES, Code, by_unit, difference, fold
 from explorer.web.panes.decisions import Nest
 from explorer.web.panes.drawing import DRAWABLE, Drawing, draw
 from explorer.web.panes.editing import Edit
+from explorer.web.panes.refusals import operations_by_name, refused_of
 
 
 class PaneState(BaseModel):
@@ -49,13 +50,14 @@ class Choices(BaseModel):
 
 @dataclass(frozen=True)
 class PassRow:
-    """One row of a pass list."""
+    """One row of a pass list; `refused_of` are the operations that its refusals name, each with its label."""
 
     name: str
     state: str  # "changed", "refused" or "unchanged"
     ms: float
     summary: str
     refusals: tuple[str, ...]
+    refused_of: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -310,7 +312,8 @@ def _build_pane(
         return Pane(index, state, waiting=True)
     if not stage["available"]:
         return Pane(index, state, reason=stage["reason"])
-    passes = tuple(_pass_row(report) for report in stage["passes"])
+    names = operations_by_name(with_origins(stage, stage["lines"])) if state.passes else {}
+    passes = tuple(_pass_row(report, names, labels) for report in stage["passes"])
     last = len(passes) - 1
     current = last if state.at is None else min(state.at, last)
     # The last pass ends where the stage does; of others a compilation was asked for the lines, where a pane shows them.
@@ -334,9 +337,10 @@ def last_change(compiled: Mapping[str, Any], name: str) -> int | None:
     return changed[-1] if changed else None
 
 
-def _pass_row(report: Mapping[str, Any]) -> PassRow:
+def _pass_row(report: Mapping[str, Any], names: Mapping[str, int], labels: Mapping[int, str]) -> PassRow:
     state = "changed" if report["changed"] else "refused" if report["refusals"] else "unchanged"
-    return PassRow(report["name"], state, report["ms"], report["summary"], tuple(report["refusals"]))
+    refused = tuple((number, labels[number]) for number in refused_of(report["refusals"], names))
+    return PassRow(report["name"], state, report["ms"], report["summary"], tuple(report["refusals"]), refused)
 
 
 @dataclass(frozen=True)

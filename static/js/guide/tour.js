@@ -35,6 +35,7 @@ const own = () => ({
   data: state.data,
   panes: state.panes,
   against: state.against,
+  story: state.story,
   example: state.example,
   layout: state.layout,
 });
@@ -66,7 +67,7 @@ async function show(number) {
   at = number;
   paint();
   const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
-  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, edited: {}, data: "", against: null };
+  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, edited: {}, data: "", against: null, story: null };
   adopt({ ...settings, layout: state.layout, text, options: { ...stop.options }, panes, example: stop.example });
 }
 

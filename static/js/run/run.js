@@ -153,8 +153,10 @@ export function stop(kind = "cancelled") {
  */
 function end(going, outcome) {
   going.outcome = outcome;
-  if (outcome.event === "result") showResult(going, outcome);
-  else showFailure(outcome);
+  if (outcome.event === "result") {
+    showResult(going, outcome);
+    if (outcome.matches_reference) emit("ran", outcome);
+  } else showFailure(outcome);
   history.unshift(going);
   history.splice(20);
   showHistory(history);

@@ -10,7 +10,7 @@ import { s } from "../svg.js";
  * @typedef {{ x: number, y: number }} Point
  * @typedef {{ width: number, height: number }} Box
  * @typedef {Point & Box} Node
- * @typedef {Box & { edges: Point[][], at(id: string): Node }} Layout
+ * @typedef {Box & { edges: { points: Point[], from: string, to: string }[], at(id: string): Node }} Layout
  */
 
 const LETTER = 6.8; // the width of one, in the code font at 11 px
@@ -25,21 +25,29 @@ const layouts = new Map();
 /** @type {Map<string, number>} by pane the zoom that its reader chose */
 const zooms = new Map();
 
+/** @param {string} kernel its box among the nodes */
+const boxOf = (kernel) => `kernel ${kernel}`;
+
 /**
  * @param {Drawing} drawing
  * @param {"LR" | "TB"} rankdir
  * @returns {Layout}
  */
 function layOut(drawing, rankdir) {
-  const graph = new dagre.graphlib.Graph();
+  const graph = new dagre.graphlib.Graph({ compound: true });
   graph.setGraph({ rankdir, nodesep: 12, ranksep: 24, marginx: 14, marginy: 14 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const node of drawing.nodes)
     graph.setNode(node.id, { width: node.label.length * LETTER + 16, height: NODE_HEIGHT });
+  for (const { id, nodes } of drawing.kernels ?? []) {
+    if (!nodes.length) continue;
+    graph.setNode(boxOf(id), {});
+    for (const node of nodes) graph.setParent(node, boxOf(id));
+  }
   for (const [from, to] of drawing.edges) graph.setEdge(from, to);
   dagre.layout(graph);
   const { width, height } = graph.graph();
-  const edges = graph.edges().map((edge) => graph.edge(edge).points);
+  const edges = graph.edges().map((edge) => ({ points: graph.edge(edge).points, from: edge.v, to: edge.w }));
   return { width, height, edges, at: (id) => graph.node(id) };
 }
 
@@ -48,6 +56,16 @@ function layOut(drawing, rankdir) {
  * @param {Box} box
  */
 const fitting = ({ width, height }, box) => Math.min(1, box.width / width, box.height / height);
+
+/**
+ * Of both directions the one that leaves it larger; with boxes around kernels a layout takes too long to try both.
+ * @param {Drawing} drawing
+ * @param {Box} box
+ */
+function better(drawing, box) {
+  const [across, down] = [layOut(drawing, "LR"), layOut(drawing, "TB")];
+  return fitting(across, box) >= fitting(down, box) ? across : down;
+}
 
 /**
  * Left to right or top down, whichever fits the pane better.
@@ -60,8 +78,7 @@ function bestLayout(text, box) {
   if (known) return known;
   /** @type {Drawing} */
   const drawing = JSON.parse(text);
-  const [across, down] = [layOut(drawing, "LR"), layOut(drawing, "TB")];
-  const made = { drawing, layout: fitting(across, box) >= fitting(down, box) ? across : down };
+  const made = { drawing, layout: drawing.kernels ? layOut(drawing, box.width > 1.6 * box.height ? "LR" : "TB") : better(drawing, box) };
   if (layouts.size > 8) layouts.clear();
   layouts.set(key, made);
   return made;
@@ -99,6 +116,35 @@ function nodeOf(node, { x, y, width, height }) {
   return group;
 }
 
+/**
+ * A kernel around what it fuses, with its name in the corner.
+ * @param {{ id: string, backward: boolean }} kernel
+ * @param {Node} place
+ */
+function kernelOf({ id, backward }, { x, y, width, height }) {
+  const label = `${id}${backward ? ", backward" : ""}`;
+  return s(
+    `g.kn${backward ? ".back" : ""}`,
+    { transform: `translate(${x - width / 2} ${y - height / 2})` },
+    s("title", {}, `The kernel ${label}: what is inside is computed in one nest, and only what is stored leaves it`),
+    s("rect", { width, height, rx: 4 }),
+    s("text", { x: 2, y: -6 }, label),
+  );
+}
+
+/**
+ * An edge; where it stands between two kernels, with the reason why these are not one.
+ * @param {Layout["edges"][number]} edge
+ * @param {Map<string, string>} barriers
+ * @param {string} arrow
+ */
+function edgeOf({ points, from, to }, barriers, arrow) {
+  const why = barriers.get(`${from} ${to}`);
+  const line = { d: path(points), "marker-end": `url(#${arrow})` };
+  if (!why) return s("path.e", line);
+  return s("g.cut", { tabindex: 0, role: "img", "aria-label": why }, s("title", {}, why), s("path.e", line), s("path.hit", { d: line.d }));
+}
+
 /** @param {HTMLElement} pane */
 function drawIn(pane) {
   const body = need(pane, ".drawing");
@@ -109,15 +155,18 @@ function drawIn(pane) {
     return;
   }
   const id = `arrow-${pane.id}`;
+  const kernels = (drawing.kernels ?? []).filter(({ nodes }) => nodes.length);
+  const barriers = new Map((drawing.barriers ?? []).map(({ from, to, why }) => [`${from} ${to}`, why]));
   const svg = s(
     "svg.gv",
     {
       viewBox: `0 0 ${layout.width} ${layout.height}`,
-      role: "img",
+      role: "group",
       "aria-label": `The graph drawn: ${drawing.nodes.length} nodes, ${drawing.edges.length} edges. Its text says the same.`,
     },
     s("defs", {}, s("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path.ah", { d: "M0 1 7 4 0 7z" }))),
-    layout.edges.map((points) => s("path.e", { d: path(points), "marker-end": `url(#${id})` })),
+    kernels.map((kernel) => kernelOf(kernel, layout.at(boxOf(kernel.id)))),
+    layout.edges.map((edge) => edgeOf(edge, barriers, id)),
     drawing.nodes.map((node) => nodeOf(node, layout.at(node.id))),
   );
   body.replaceChildren(svg);

@@ -29,6 +29,9 @@ let cursor = null;
 
 export const pinned = () => pin;
 
+/** The operation that the reader means: pointed at, pinned, or in the panel. */
+export const chosenOperation = () => lit.at(-1) ?? pin ?? shown;
+
 function index() {
   mark({ lit: new Set(), pin: new Set(), part: new Set() });
   indexLines();

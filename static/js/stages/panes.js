@@ -51,12 +51,13 @@ export function openStage(stage) {
  * A pass of a stage, in the list of its passes: in the pane that shows the stage, or in the active one.
  * @param {string} stage
  * @param {number} at
+ * @param {boolean} diff whether beside what the pass was given
  */
-export function openPass(stage, at) {
+export function openPass(stage, at, diff = false) {
   const shown = state.panes.findIndex((pane) => pane.stage === stage);
   const index = shown < 0 ? state.active : shown;
   activate(index);
-  changePane(index, { stage, at, passes: true, diff: false, drawn: false });
+  changePane(index, { stage, at, passes: true, diff, drawn: false });
 }
 
 export function addPane() {

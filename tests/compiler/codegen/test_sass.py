@@ -25,7 +25,8 @@ from explorer.compiler.unsupported import Unsupported
 from tests.compiler.codegen.elf import sections
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*/*.emb"))
-INSTRUCTION = re.compile(r" {4}/\*[0-9a-f]{4,}\*/ (     |[ @!UPT0-9]{5}) [A-Z][A-Z0-9_.x]*( .*)?;.*")
+CONTROL = r"/\*[-0-5]{6} r[-0-5] w[-0-5] [-y] \d\d\*/"
+INSTRUCTION = re.compile(rf" {{4}}/\*[0-9a-f]{{4,}}\*/ {CONTROL} (     |[ @!UPT0-9]{{5}}) [A-Z][A-Z0-9_.x]*( .*)?;.*")
 COMPUTES = re.compile(r"\*/ .{5} (F(ADD|MUL|FMA)|MUFU|LDG|STG|LDS|STS|SHFL|RED|ATOM)\b")
 
 CHAIN = """

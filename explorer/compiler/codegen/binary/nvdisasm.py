@@ -20,7 +20,7 @@ from explorer.compiler.codegen.binary.kept import kept
 from explorer.compiler.unsupported import Unsupported
 
 PACKAGE = "nvidia-cuda-nvdisasm"
-FLAGS = ("--print-code", "--print-line-info-inline")
+FLAGS = ("--print-code", "--print-line-info-inline", "--print-instruction-encoding")
 SECONDS = 10.0
 """A file takes 0.2 to 0.6 s."""
 MOST_BYTES = 32 << 20

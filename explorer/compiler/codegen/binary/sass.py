@@ -1,7 +1,7 @@
 """The machine code (SASS) of a translation unit, by nvdisasm, and from each instruction back to the operations.
 
 nvdisasm's JSON output knows no source lines, so its text is read: `//## File "/kernel.cu", line 12` stands before the
-instructions of a line.
+instructions of a line, and behind an instruction its two words, the upper on a line of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
+from explorer.compiler.codegen.binary.control import LEGEND, control_of
 from explorer.compiler.codegen.binary.nvrtc import FILE
 from explorer.compiler.codegen.text import Binary, Code
 from explorer.compiler.ir.node import Line, Origin, merge
@@ -18,7 +20,8 @@ from explorer.compiler.unsupported import Unsupported
 
 SECTION = re.compile(r"//-+ \.text\.(\S+) +-+")
 SOURCE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
-INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?(\S.*?)\s*;(.*)")
+INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?(\S.*?)\s*;(.*?)\s*/\* 0x[0-9a-f]{16} \*/")
+UPPER = re.compile(r"\s+/\* 0x([0-9a-f]{16}) \*/")
 LABEL = re.compile(r"(\.L_\w+|[^\s.][^\s:]*):")
 NAMED = re.compile(r"`\(([^)]+)\)")
 
@@ -54,17 +57,19 @@ def _sections(text: str) -> dict[str, list[str]]:
 
 
 def _kernel_lines(kernel: str, written: Sequence[str], binary: Binary) -> Iterator[Line]:
-    """An empty line, what the kernel takes, its instructions and the labels that they name.
+    """An empty line, what the kernel takes, its instructions, each behind its control bits, and the labels that they
+    name.
 
     What a division or a root calls has no line of its own, so it belongs to the lines that call it."""
     yield Line("")
     for resources in binary.resources:
         if resources.kernel == kernel:
             yield from (Line(f"// {part.strip()}") for part in f"{resources.arch}; {resources}".split(";"))
+    yield Line(LEGEND)
     named = {name for line in written if INSTRUCTION.fullmatch(line) for name in NAMED.findall(line)}
     callers: dict[str, Origin] = {}
     current: Origin = ()
-    for line in written:
+    for line, behind in pairwise([*written, ""]):
         if source := SOURCE.match(line):
             current = _origin(source, binary.source)
         elif label := LABEL.fullmatch(line):
@@ -77,7 +82,9 @@ def _kernel_lines(kernel: str, written: Sequence[str], binary: Binary) -> Iterat
             offset, predicate, operation, rest = instruction.groups()
             if operation.startswith("CALL"):
                 callers.update({name: merge(callers.get(name, ()), current) for name in NAMED.findall(operation)})
-            shown = f"    /*{offset}*/ {(predicate or '').strip():>5} {' '.join(operation.split())};{rest}"
+            upper = UPPER.fullmatch(behind)
+            control = f"/*{control_of(int(upper[1], 16))}*/" if upper else ""
+            shown = f"    /*{offset}*/ {control} {(predicate or '').strip():>5} {' '.join(operation.split())};{rest}"
             yield Line(shown.rstrip(), () if operation == "NOP" else current)
 
 

@@ -1,0 +1,1 @@
+"""The story of one operation, as the page shows it."""
