@@ -67,7 +67,7 @@ def test_a_worker_names_the_stage_and_shows_those_before() -> None:
         assert (stopped["event"], stopped["ok"], stopped["stopped"]) == ("result", True, "kernels")
         expected = {"graph": (True, False), "loops": (True, False), "kernels": (False, True), "cuda": (False, False)}
         assert told(stopped) == expected
-        assert "Stopped after 2.5 s" in stopped["stages"][2]["reason"]
+        assert "2.5 s by the clock" in stopped["stages"][2]["reason"]
         assert stopped["stages"][3]["reason"] == stopped["stages"][2]["reason"]
         assert stopped["stages"][1]["lines"]
         assert not later["stopped"], "another compilation has its own time"
