@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
+from explorer.compiler.edited.forking import Read, fork
+from explorer.compiler.edited.verdict import NOT_RUN, EditedStage, Verdict
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph, Value, operator_name
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -24,7 +27,7 @@ from explorer.compiler.language.parsing.parse import parse
 from explorer.compiler.options import OptionError, Options, read_options
 from explorer.compiler.pipeline import STAGES
 from explorer.compiler.report import Report
-from explorer.compiler.stages import Stage, Stages
+from explorer.compiler.stages import Program, Stage, Stages
 
 if TYPE_CHECKING:
     from explorer.compiler.schedule.space import Space
@@ -50,6 +53,11 @@ TargetsOf = Callable[["Compilation"], Mapping[str, Target]]
 """What a compilation runs on; given, as the makers of modules are."""
 
 
+Prove = Callable[["Compilation", str, Read], tuple[Program, Verdict]]
+"""Reads a program that somebody wrote in the place of a stage's, and says what is found of it; given, since the runtime
+has the reference and draws the inputs."""
+
+
 @dataclass(frozen=True)
 class Operation:
     """An operation of the model text that is computed: the page's unit of highlighting.
@@ -71,7 +79,7 @@ class Operation:
 @dataclass(frozen=True)
 class Compilation:
     """What `explorer.compile` returns. Without `ok` there are diagnostics and no stages. Machine code is in its best
-    form, but for what `first_form` gives."""
+    form, but for what `first_form` gives. `edits` are the stages whose text somebody has changed."""
 
     text: str
     name: str
@@ -90,6 +98,8 @@ class Compilation:
     asked: Schedule = field(default_factory=Schedule, repr=False)
     plain: Compilation | None = field(default=None, repr=False)
     first: bool = False
+    prove: Prove | None = field(default=None, repr=False)
+    edits: tuple[EditedStage, ...] = ()
 
     @property
     def schedule(self) -> Schedule:
@@ -140,7 +150,23 @@ class Compilation:
             counted_on=self.counted_on,
             on_demand=True,
             schedule=self.asked,
+            edited={edit.stage: edit.text for edit in self.edits},
+            prove=self.prove,
         )
+
+    def with_edited(self, edited: Mapping[str, str]) -> Compilation:
+        """The same model where the texts of some stages are others, each read, verified and held against the reference
+        on small inputs; what follows is made of them. What is found of each is in `edits`: one that is refused leaves
+        its stage to the compiler, and of one that is wrong nothing is made."""
+        if not (self.ok and edited):
+            return self
+        assert isinstance(self.stages, Stages)
+        stages, edits = self.stages, list[EditedStage]()
+        for name in [*(spec.name for spec in STAGES if spec.name in edited), *(edited.keys() - self.stages.keys())]:
+            edit, stages = fork(stages, name, edited[name], partial(self.prove or unproved, self))
+            edits.append(edit)
+        changed = replace(self, stages=stages, edits=tuple(edits))
+        return replace(changed, targets=self.targets_of(changed)) if self.targets_of else changed
 
     def with_schedule(self, schedule: Mapping[str, Chosen]) -> Compilation:
         """The same model with another schedule, each stage when it is first asked for: of its nests only those are
@@ -235,6 +261,8 @@ def compile_model(
     on_demand: bool = False,
     schedule: Mapping[str, Chosen] | str | None = None,
     policy: Policy | None = None,
+    edited: Mapping[str, str] | None = None,
+    prove: Prove | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage, or where it is `on_demand`, through each when it is first asked for.
 
@@ -243,7 +271,8 @@ def compile_model(
     the arrays of a layer, `make_module` its module of PyTorch, `counts` how many nodes, edges and so on
     (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it.
     `schedule` is what to choose for kernels of the GPU, by kernel and decision or as it is printed, and what it leaves
-    open the options and the heuristics choose, or a `policy`.
+    open the options and the heuristics choose, or a `policy`. `edited` are texts for stages in the place of those that
+    the compiler prints (`Compilation.with_edited`), of which `prove` finds whether they are right.
     Errors of the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
@@ -278,8 +307,16 @@ def compile_model(
         counts=counts,
         counted_on=counted_on,
         asked=asked,
+        prove=prove,
     )
-    return replace(compilation, targets=targets_of(compilation)) if targets_of else compilation
+    if targets_of:
+        compilation = replace(compilation, targets=targets_of(compilation))
+    return compilation.with_edited(edited or {})
+
+
+def unproved(compilation: Compilation, stage: str, read: Read) -> tuple[Program, Verdict]:
+    """Where nobody has a reference: what is verified stands."""
+    return read(), NOT_RUN
 
 
 def _failed(text: str, options: Options, diagnostics: tuple[Diagnostic, ...]) -> Compilation:

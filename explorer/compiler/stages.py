@@ -67,7 +67,8 @@ class PassReport:
 @dataclass(frozen=True)
 class Stage:
     """A stage of a compilation. Where it could not be made, `available` is false and `reason` a sentence; `stopped`
-    is one that took more time or memory than the compilation may."""
+    is one that took more time or memory than the compilation may. `edited` is one whose program a person wrote, and
+    `fork` the stage whose edited program this one is or is made of, "" where all is the compiler's."""
 
     name: str
     passes: tuple[PassReport, ...]
@@ -76,6 +77,8 @@ class Stage:
     reason: str = ""
     nests: tuple[ScheduledNest, ...] = field(default=(), repr=False)
     stopped: bool = False
+    edited: bool = False
+    fork: str = ""
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
@@ -108,7 +111,8 @@ class Stages(Mapping[str, Stage]):
     stopped, no other is made.
 
     Nests that were scheduled are kept in the report, and `steps` are passes that nothing was chosen in, by name with
-    what they made: another schedule of the same text takes both."""
+    what they made: another schedule of the same text takes both. A `fork` has the program of one stage from somebody
+    else: what is not made of it is as in the `plain` stages that it was taken from."""
 
     def __init__(self, graph: Graph, report: Report, on_demand: bool) -> None:
         self._graph = graph
@@ -118,14 +122,26 @@ class Stages(Mapping[str, Stage]):
         self._shared: dict[str, Stage] = {}  # those that are the same with any schedule
         self.stopped_by: OutOfBudget | MemoryError | None = None
         self._over = ""  # why no more is made
+        self._plain: Stages | None = None
+        self._own: Stage | None = None  # the stage of a fork that is edited
+        self._refused = ""  # why nothing is made of it
         for spec in STAGES:
             if not (on_demand or spec.on_demand):
                 self.__getitem__(spec.name)
 
     def with_policy(self, policy: Policy) -> Stages:
         """The same model's stages where something else is chosen for a GPU, each when it is first asked for."""
+        if self._plain is not None and self._own is not None:
+            return self._plain.with_policy(policy).forked(self._own, self._refused)
         stages = Stages(self._graph, replace(self._report, policy=policy), on_demand=True)
         stages._steps, stages._shared, stages._over = self._steps, self._shared, self._over
+        return stages
+
+    def forked(self, own: Stage, refused: str = "") -> Stages:
+        """The same with another stage in the place of the one of its name, and what follows it made of that, or of
+        nothing, where it is `refused`: a sentence."""
+        stages = Stages(self._graph, self._report, on_demand=True)
+        stages._plain, stages._own, stages._refused = self, own, refused
         return stages
 
     @property
@@ -135,12 +151,18 @@ class Stages(Mapping[str, Stage]):
 
     def first_form(self) -> Stages:
         """The stages, with those after the CUDA still to be made, in their first form."""
+        if self._plain is not None and self._own is not None:
+            first = self._plain.first_form().forked(self._own, self._refused)
+            first._made = {name: self[name] for name in ("kernels", "cuda")}
+            return first
         stages = Stages(self._graph, replace(self._report, first=True), on_demand=True)
         stages._steps, stages._shared, stages._over = self._steps, self._shared, self._over
         stages._made = {spec.name: self[spec.name] for spec in STAGES if not spec.on_demand and spec.name in CHOSEN}
         return stages
 
     def __getitem__(self, name: str) -> Stage:
+        if self._plain is not None and not self._is_after(name):
+            return self._plain[name]
         made = self._made if name in CHOSEN else self._shared
         if name not in made:
             specs = [spec for spec in STAGES if spec.name == name]
@@ -161,6 +183,10 @@ class Stages(Mapping[str, Stage]):
     def stop(self, name: str, error: OutOfBudget | MemoryError) -> Stage:
         """The stage of this name is not made for this reason, nor is what was not made before."""
         self.stopped_by = error
+        if self._plain is not None and not self._is_after(name):
+            stage = self._plain.stop(name, error)
+            self._over = stage.reason
+            return stage
         said = str(error) if isinstance(error, OutOfBudget) else "There is not enough memory."
         self._over = f"{said} The stage {name} was being made then: try again, or make the model smaller."
         stage = Stage(name, (), 0.0, None, self._over, stopped=True)
@@ -171,7 +197,34 @@ class Stages(Mapping[str, Stage]):
         """As `stop`, the first of these that is not made."""
         self.stop(next((name for name in names if name not in self._made), "sass"), error)
 
+    def _is_after(self, name: str) -> bool:
+        """Whether a stage is a fork's own, or made of it."""
+        specs = {spec.name: spec for spec in STAGES}
+        while name and name in specs:
+            if self._own is not None and name == self._own.name:
+                return True
+            name = specs[name].source_of(self._report.options)
+        return False
+
     def _make(self, spec: StageSpec) -> Stage:
+        if self._own is not None:
+            return self._own if spec.name == self._own.name else self._make_of_fork(spec, self._own.name)
+        return self._make_of_source(spec)
+
+    def _make_of_fork(self, spec: StageSpec, fork: str) -> Stage:
+        """A stage of an edited program, which the passes may not be ready for: what they make of it is verified as
+        always, and where they fail the stage says so."""
+        if self._refused:
+            return Stage(spec.name, (), 0.0, None, self._refused, fork=fork)
+        try:
+            return replace(self._make_of_source(spec), fork=fork)
+        except (OutOfBudget, MemoryError):
+            raise
+        except Exception as error:
+            said = f"The passes cannot go on from {fork} as it was edited: {type(error).__name__}: {error}"[:300]
+            return Stage(spec.name, (), 0.0, None, said, fork=fork)
+
+    def _make_of_source(self, spec: StageSpec) -> Stage:
         if self._over:
             return Stage(spec.name, (), 0.0, None, self._over)
         if not spec.follows:

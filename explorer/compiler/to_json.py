@@ -40,6 +40,14 @@ def compilation_json(
         "sizes": dict(compilation.sizes),
         "options": compilation.options.to_json(),
         "schedule": compilation.asked.to_json(),
+        "edited": [
+            {
+                **edit.to_json(),
+                "operation": numbers.get(edit.operation) if edit.operation else None,
+                "lines": [numbers.get(span) if span else None for span in edit.lines],
+            }
+            for edit in compilation.edits
+        ],
         "ms": sum(stage["ms"] for stage in made),
         "first": compilation.first,
         "stopped": next((stage["name"] for stage in made if stage["stopped"]), ""),
@@ -89,6 +97,8 @@ def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], with
         "ms": stage.ms,
         "available": stage.available,
         "stopped": stage.stopped,
+        "edited": stage.edited,
+        "fork": stage.fork,
         "reason": stage.reason,
         "text": stage.text,
         "digest": stage.digest,

@@ -7,6 +7,9 @@ from typing import Any
 
 from explorer.compiler.compilation import Compilation, Target, compile_model
 from explorer.compiler.decisions import Value
+from explorer.compiler.edited.forking import Read
+from explorer.compiler.edited.verdict import Verdict
+from explorer.compiler.stages import Program
 from explorer.runtime.targets.table import TARGETS
 
 
@@ -20,9 +23,13 @@ def compile(
     counted_on: str = "",
     on_demand: bool = False,
     schedule: Mapping[str, Value] | str | None = None,
+    edited: Mapping[str, str] | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage, or those that are asked for; see
     `explorer.compiler.compilation.compile_model`.
+
+    `edited` are texts of stages that go in the place of the compiler's, `{"loops": "kernel TransR ..."}`: each is read,
+    verified and held against the float64 reference on small inputs, and `Compilation.edits` says what was found.
 
     `Compilation.run` takes the targets ("cpu", "gpu" and "dae") beside the stages that have interpreters."""
     return compile_model(
@@ -37,6 +44,8 @@ def compile(
         counted_on=counted_on,
         on_demand=on_demand,
         schedule=schedule,
+        edited=edited,
+        prove=_prove,
     )
 
 
@@ -55,6 +64,12 @@ def _encode(compilation: Compilation, inputs: Mapping[str, Any], grad: Any) -> A
         return encoders[compilation.family].encode_inputs(compilation, inputs, grad)
     except InputError as error:
         raise ValueError(str(error)) from None
+
+
+def _prove(compilation: Compilation, stage: str, read: Read) -> tuple[Program, Verdict]:
+    from explorer.runtime.proof.prove import prove
+
+    return prove(compilation, stage, read)
 
 
 def _make_module(compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> Any:

@@ -14,8 +14,19 @@ from explorer.runtime import against
 from explorer.runtime.peers.timed import Peer, peers_of
 from explorer.runtime.peers.turns import SIDE_A, Contender, by_turns
 from explorer.runtime.reference.compare import Check
-from explorer.runtime.runs.events import Event, progress, result, started
-from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, Outcome, RunRequest, Setup, worse
+from explorer.runtime.runs.events import Event, failed, progress, result, started
+from explorer.runtime.runs.request import (
+    CHECKING,
+    OUTSIDE,
+    PREPARING,
+    RUNNING,
+    STEPS,
+    Outcome,
+    Refused,
+    RunRequest,
+    Setup,
+    worse,
+)
 from explorer.runtime.targets import cpu
 from explorer.runtime.times import statistics, unsteady
 
@@ -33,11 +44,14 @@ class _Program:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self.prepared = cpu.prepare_once(setup.program("loops"))
+        self.prepared = cpu.prepare_once(setup.program("loops"), bool(setup.compilation.edits))
         self.inputs = setup.inputs()
         began = perf_counter()
         self.bound = self.prepared.bind(self.inputs)
-        self._first = self.bound.run()
+        try:
+            self._first = self.bound.run()
+        except IndexError as error:
+            raise Refused(failed("refused", OUTSIDE, "Correct the edited stage.")) from error
         self.first_ms = _since(began)
         self.check: Check
 

@@ -41,6 +41,10 @@ def run(setup: Setup) -> Iterator[Event]:
             simulated = yield from dae_run.simulate_compared(request, setup.compilation, inputs)
         else:
             simulated = yield from dae_run.simulate(program, inputs, parameters)
+    except (AssemblyError, MachineError) as error:
+        if not setup.compilation.edits:
+            raise
+        raise Refused(failed("refused", f"The edited program cannot be run: {error}.", "Correct it.")) from None
     except ValueError as error:
         # What the machine says of its parameters, and of a record that is larger than its queue.
         raise Refused(failed("refused", sentence(error))) from None

@@ -12,6 +12,8 @@ from dataclasses import replace
 from importlib import import_module
 
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.node import Span
+from explorer.compiler.language.diagnostics import Diagnostic
 from explorer.runtime.against import side_a
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.runs.events import Event, failed, progress
@@ -49,11 +51,13 @@ def execute(request: RunRequest) -> Iterator[Event]:
         compilation = compile_request(request)
         setup = yield from _prepare(request, compilation)
         refuse_another(request, setup.compilation)
+        refuse_edited(request, setup.compilation)
         if request.against is not None:
             yield progress("compiling side A", 0, STEPS)
             first = target.ready(side_a(request))
             compared = yield from _prepare(first, compile_request(first))
             refuse_another(first, compared.compilation)
+            refuse_edited(first, compared.compilation)
             setup = replace(setup, against=compared)
         if other is not None:
             refuse_other_meaning(setup, other)
@@ -85,6 +89,17 @@ def refuse_another(request: RunRequest, compilation: Compilation) -> None:
     ]
     why = ", ".join(differing) or "its text or the data that it is compiled for"
     raise Refused(failed("refused", f"What would run is not the program that was compiled: {why}.", COMPILE_AGAIN))
+
+
+def refuse_edited(request: RunRequest, compilation: Compilation) -> None:
+    """Raises Refused where an edited stage that the target's program is made of is none, or is wrong."""
+    stage = compilation.stages[TARGETS[request.on].stage]
+    for edit in compilation.edits:
+        if edit.verdict.status == "refused" or (edit.verdict.status == "wrong" and stage.fork):
+            place = Span(edit.line, edit.column, edit.line, edit.column + 1)
+            told = [Diagnostic(edit.verdict.message, place).to_json(edit.text)]
+            message = f"The edited {edit.stage} cannot be run: {edit.verdict.message}."
+            raise Refused(failed("refused", message, "Correct it, or go back to what the compiler makes.", told))
 
 
 def _word(value: object) -> str:

@@ -65,6 +65,7 @@ async def _compiled(request: Request, message: CompileMessage) -> Response:
         default_sizes=message.default_sizes,
         options=message.options,
         schedule=message.schedule,
+        edited=message.edited,
         name=message.name,
         stages=message.stages,
         data=message.data,

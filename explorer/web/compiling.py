@@ -51,6 +51,8 @@ class CompileRequest:
     """Whether it is compiled for what such a model usually runs on, where it does not run on that data."""
     costs: tuple[str, ...] | None = None
     """Where only the kernels' costs are asked for: the kernels whose machine code is made for them."""
+    edited: tuple[tuple[str, str], ...] = ()
+    """Texts of stages in the place of the compiler's."""
     flips: bool = False
     """Whether only what each option would change is asked for."""
     story: int | None = None
@@ -76,6 +78,7 @@ class CompileRequest:
             "default_sizes": dict(self.default_sizes),
             "options": dict(self.options),
             "schedule": json.loads(self.schedule),
+            "edited": dict(self.edited),
             "stages": self.stages,
             "snapshots": self.snapshots,
             "data": self.data,
@@ -337,6 +340,7 @@ async def compile_cached(
     sizes: Mapping[str, int],
     options: Mapping[str, str | int | bool],
     schedule: Mapping[str, str | int | bool],
+    edited: Mapping[str, str] | None = None,
     default_sizes: Mapping[str, int] | None = None,
     name: str | None = None,
     stages: Iterable[str] | None = None,
@@ -372,6 +376,7 @@ async def compile_cached(
         tuple(sorted((default_sizes or {}).items())),
         *(found or ("", None, 0)),
         or_usual=or_usual and depends,
+        edited=tuple(sorted((edited or {}).items())),
         costs=costs,
         flips=flips,
         story=story,

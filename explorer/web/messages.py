@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 
 from explorer.compiler import decisions, options
+from explorer.compiler.edited.reading import EDITABLE
 from explorer.compiler.pipeline import STAGES
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.targets.table import TargetName
@@ -33,6 +34,10 @@ Schedule = Annotated[
 """Values by kernel and decision. The compiler says which of them it knows."""
 
 
+Edited = Annotated[dict[StageName, Text], Field(max_length=len(EDITABLE))]
+"""Texts by stage, in the place of those that the compiler prints; together they have less than the body."""
+
+
 class _Message(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -46,6 +51,7 @@ class CompileMessage(_Message):
     default_sizes: Sizes = {}
     options: Options = {}
     schedule: Schedule = {}
+    edited: Edited = {}
     stages: Annotated[list[StageName], Field(max_length=len(STAGES))] | None = None
     data: Name = ""
 
@@ -79,6 +85,7 @@ class RunMessage(_Message):
     default_sizes: Sizes = {}
     options: Options = {}
     schedule: Schedule = {}
+    edited: Edited = {}
     data: Name = "FB15k-237"
     compiled: Shown | None = None
     batch: Annotated[int, Field(ge=1, le=limits.MAX_BATCH)] = 1_024

@@ -33,6 +33,7 @@ from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
 from explorer.web.keeping.messages import as_kept
 from explorer.web.panes import code, decisions, given, views
+from explorer.web.panes.forks import with_edits
 from explorer.web.panes.patches import ShownTexts, in_patches
 from explorer.web.templates.environment import TEMPLATES, drawn
 
@@ -45,6 +46,7 @@ OP_PANES = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
 MOST_PANES = 6
 _read_sizes = TypeAdapter(messages.Sizes)
 _read_schedule = TypeAdapter(messages.Schedule)
+_read_edited = TypeAdapter(messages.Edited)
 _read_options = TypeAdapter(messages.Options)
 _read_panes = TypeAdapter(list[views.PaneState])
 _read_shown = TypeAdapter(list[list[str]])
@@ -73,6 +75,7 @@ class Edit:
     default_sizes: Mapping[str, int] = field(default_factory=dict)
     schedule: Mapping[str, Value] = field(default_factory=dict)
     good_schedule: Mapping[str, Value] = field(default_factory=dict)
+    edited: Mapping[str, str] = field(default_factory=dict)  # texts of stages in the place of the compiler's
 
 
 def read_edit(
@@ -87,6 +90,7 @@ def read_edit(
     default_sizes: Annotated[str, Form()] = "{}",
     schedule: Annotated[str, Form()] = "{}",
     good_schedule: Annotated[str, Form()] = "{}",
+    edited: Annotated[str, Form()] = "{}",
     shown: Annotated[str, Form(max_length=2_000)] = "[]",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
@@ -105,6 +109,7 @@ def read_edit(
             _read_sizes.validate_json(default_sizes, strict=True),
             _read_schedule.validate_json(schedule, strict=True),
             _read_schedule.validate_json(good_schedule, strict=True),
+            _read_edited.validate_json(edited, strict=True),
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None
@@ -302,6 +307,7 @@ async def _compile(
         default_sizes=edit.default_sizes,
         options={**_device_options(), **locks.open_options(edit.options)},
         schedule=edit.schedule,
+        edited=edit.edited,
         stages=stages,
         snapshots=sorted({pane.stage for pane in edit.panes if pane.diff or pane.at is not None}),
         data=edit.data,
@@ -463,7 +469,7 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
         }
     return context | {
         "kernel_costs": decisions.known_costs(compiled, ()),
-        "panes": _with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}),
+        "panes": with_edits(_with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}), compiled),
         "rail": views.build_rail(compiled, edit.panes),
         "counts": views.operation_counts(compiled),
         "idle_sizes": settings.idle_sizes(edit.text, compiled),
@@ -490,7 +496,7 @@ def _side(other: Compiled | None) -> dict[str, Any] | None:
 def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     """What the page's scripts need to know of a compilation: where things stand in the text."""
     keys = ["ok", "name", "family", "ms", "sizes", "sizes_from", "data"]
-    keys += ["options", "schedule", "diagnostics", "operations"]
+    keys += ["options", "schedule", "edited", "diagnostics", "operations"]
     effects = settings.effects(compiled) if compiled["ok"] else {}
     heeded = settings.heeded(compiled) if compiled["ok"] else []
     own = {"edit": edit.number, "effects": effects, "heeded": heeded, "lists": views.kind_of_lists(compiled)}

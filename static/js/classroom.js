@@ -12,7 +12,7 @@ const NOTHING = { options: [], stages: [] };
 /** @type {ClassNotice | null} */
 let notice = null;
 let dismissed = 0; // the number of a text that the reader wants no more of
-/** @type {Pick<typeof state, "text" | "sizes" | "defaultSizes" | "schedule"> | null} what an opened text replaced */
+/** @type {Pick<typeof state, "text" | "sizes" | "defaultSizes" | "schedule" | "edited"> | null} what an opened text replaced */
 let own = null;
 
 function paint() {
@@ -58,8 +58,8 @@ async function open(path) {
     return false;
   }
   const { sizes, defaultSizes, schedule } = state;
-  own ??= { text: state.text, sizes, defaultSizes, schedule };
-  Object.assign(state, { sizes: {}, defaultSizes: {}, schedule: {} });
+  own ??= { text: state.text, sizes, defaultSizes, schedule, edited: state.edited };
+  Object.assign(state, { sizes: {}, defaultSizes: {}, schedule: {}, edited: {} });
   replaceText(text);
   return true;
 }

@@ -2,10 +2,11 @@
 import { around, query } from "./dom.js";
 import { showWords } from "./guide/explain.js";
 import { goTo } from "./model/editor.js";
+import { toggleEditing } from "./stages/editing.js";
 import { openFind } from "./stages/find.js";
 import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
 import { shiftPane } from "./stages/arrange.js";
-import { addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
+import { activePane, addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
 import { toggleProjector } from "./guide/projector.js";
 import { showHelp, toggleDock, toggleTheme } from "./page.js";
 import { closeStory, isTelling, openStory, stepStory } from "./story/story.js";
@@ -70,6 +71,7 @@ const outside = {
   "}": () => shiftPane(1),
   l: () => toggle("passes"),
   d: () => toggle("diff"),
+  e: () => activePane()?.querySelector('[data-act="edit-stage"]') && toggleEditing(state.active),
   u: toggleChangedOnly,
   ",": () => stepCursor(-1),
   ".": () => stepCursor(1),

@@ -4,6 +4,7 @@ import { edited, showTrouble, startCompiling } from "./model/compile.js";
 import { around, byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./model/editor.js";
 import { resetDecision, resetDecisions, startDecisions } from "./stages/decisions.js";
+import { compareEdited, goToEdited, startEditing, toggleEditing, undo } from "./stages/editing.js";
 import { guideActions, startGuide } from "./guide/guide.js";
 import { startFind } from "./stages/find.js";
 import { startGraphs } from "./stages/graph.js";
@@ -48,6 +49,9 @@ import { freshPane, on, recall, recallFrom, state } from "./state.js";
 /** @param {HTMLElement} element */
 const paneOf = (element) => Number(around(element, ".pane")?.dataset.index);
 
+/** @param {HTMLElement} element */
+const placeOf = ({ dataset: { line, column } }) => ({ line: Number(line), column: Number(column) });
+
 /** @type {Record<string, ((element: HTMLElement) => unknown) | undefined>} */
 const actions = {
   ...guideActions,
@@ -67,6 +71,11 @@ const actions = {
   diff: (element) => toggle("diff", paneOf(element)),
   drawn: (element) => changePane(paneOf(element), { drawn: true, diff: false }),
   dock: () => toggleDock(),
+  "edit-compare": (element) => compareEdited(paneOf(element)),
+  "edit-operation": (element) => togglePin(Number(element.dataset.operationOf)),
+  "edit-place": (element) => goToEdited(paneOf(element), placeOf(element)),
+  "edit-stage": (element) => toggleEditing(paneOf(element)),
+  "edit-undo": (element) => undo(paneOf(element)),
   example: (element) => loadExample(element.dataset.example ?? ""),
   export: exportJson,
   "export-page": () => exportAs("html"),
@@ -136,6 +145,7 @@ async function loadExample(key) {
   state.sizes = {};
   state.defaultSizes = {};
   state.schedule = {};
+  state.edited = {};
   nameExample(key, text);
   replaceText(text);
 }
@@ -147,8 +157,9 @@ async function loadExample(key) {
 function adopt(kept) {
   const shown = state.text;
   if (kept.panes.length) state.panes = kept.panes;
-  const { text, sizes, defaultSizes, options, schedule, data, against, layout } = kept;
-  Object.assign(state, { text, sizes, defaultSizes, options, schedule, data: data || state.data, against, layout });
+  const { text, sizes, defaultSizes, options, schedule, edited: texts, data, against, layout } = kept;
+  const chosen = { text, sizes, defaultSizes, options, schedule, edited: texts, against, layout };
+  Object.assign(state, { ...chosen, data: data || state.data });
   tellLater(kept.story);
   fitPanes();
   showOptions();
@@ -157,15 +168,18 @@ function adopt(kept) {
   else replaceText(text);
 }
 
-// A link pasted into this tab changes only the hash. What the page itself writes there makes no such event.
+// A run of the history: what it was of, in the panes that are open.
 function startRestoring() {
-  on("restore", ({ text, sizes, default_sizes: defaultSizes, options, schedule, data, against }) => {
+  on("restore", (order) => {
+    const { text, sizes, default_sizes: defaultSizes, options, schedule, edited: texts = {}, data, against } = order;
     const side = against ? { sizes: against.sizes, options: against.options, schedule: against.schedule } : null;
-    const { example } = state;
-    adopt({ text, sizes, defaultSizes, options, schedule, data, against: side, panes: [], layout: state.layout, story: state.story, example });
+    const { layout, story, example } = state;
+    const input = { text, sizes, defaultSizes, options, schedule, edited: texts, data };
+    adopt({ ...input, against: side, panes: [], layout, story, example });
   });
 }
 
+// A link pasted into this tab changes only the hash. What the page itself writes there makes no such event.
 function startLinks() {
   window.addEventListener("hashchange", () => {
     if (!/^#1\./.test(location.hash)) return;
@@ -212,6 +226,7 @@ function start() {
   startPage();
   startPanes();
   startDecisions();
+  startEditing();
   startGraphs();
   startFind();
   startQueues();

@@ -1,6 +1,6 @@
 // What the reader has chosen and what the page knows, in one place; kept in the URL's hash and in the tab's session
 // so that a reload loses nothing.
-/** @import { Events, Kept, Listener, Options, Pane, Schedule, Sizes, State } from "./types.d.ts" */
+/** @import { Edited, Events, Kept, Listener, Options, Pane, Schedule, Sizes, State } from "./types.d.ts" */
 
 import { byId, queryAll } from "./dom.js";
 
@@ -18,6 +18,7 @@ export const state = {
   defaultSizes: {}, // set before: they hold where the data fixes nothing
   options: {},
   schedule: {}, // what to choose for kernels of a GPU, by kernel and decision
+  edited: {}, // texts of stages in the place of the compiler's
   scheduleBefore: {}, // the same before its last change
   data: "", // what layers and ops are compiled for and run on
   against: null, // the sizes and options of side A, where the reader compares
@@ -33,7 +34,9 @@ export const state = {
  * @param {string} stage
  * @returns {Pane}
  */
-export const freshPane = (stage) => ({ stage, at: null, diff: false, passes: false, drawn: false, decisions: true });
+export const freshPane = (stage) => ({
+  ...{ stage, at: null, diff: false, passes: false, drawn: false, decisions: true, editing: false },
+});
 
 export const isBroken = () => !!state.facts && !state.facts.ok;
 export const isCurrent = () => state.facts?.edit === state.edit;
@@ -95,6 +98,7 @@ export const snapshot = () => ({
   defaultSizes: state.defaultSizes,
   options: state.options,
   schedule: state.schedule,
+  edited: state.edited,
   data: state.data,
   panes: state.panes,
   against: state.against,
@@ -209,6 +213,19 @@ const scheduleIn = (value) =>
       .slice(0, MOST_CHOICES),
   );
 
+const LONGEST_EDIT = 131_072;
+
+/**
+ * @param {unknown} value
+ * @returns {Edited}
+ */
+const editedIn = (value) =>
+  Object.fromEntries(
+    Object.entries(fieldsOf(value))
+      .flatMap(([stage, text]) => (typeof text === "string" && /^[\w.]{1,40}$/.test(stage) ? [[stage, text]] : []))
+      .filter(([, text]) => text.length <= LONGEST_EDIT),
+  );
+
 /**
  * @param {string} key
  * @param {unknown} value
@@ -257,7 +274,8 @@ function isOption(name, value) {
  * @returns {Kept | null}
  */
 function checked(found) {
-  const { text, sizes, defaultSizes, options, schedule, data, against, panes, example, layout, story } = fieldsOf(found);
+  const { text, sizes, defaultSizes, options, schedule, edited, data, against } = fieldsOf(found);
+  const { panes, example, layout, story } = fieldsOf(found);
   if (typeof text !== "string") return null;
   const sides = fieldsOf(against);
   return {
@@ -266,6 +284,7 @@ function checked(found) {
     defaultSizes: sizesIn(defaultSizes),
     options: optionsIn(options),
     schedule: scheduleIn(schedule),
+    edited: editedIn(edited),
     data: typeof data === "string" ? data.slice(0, 200) : "",
     against: against
       ? { sizes: sizesIn(sides.sizes), options: optionsIn(sides.options), schedule: scheduleIn(sides.schedule) }
@@ -282,9 +301,9 @@ function checked(found) {
  * @returns {Pane[]}
  */
 function paneIn(found) {
-  const { stage, at, diff, passes, drawn, decisions } = fieldsOf(found);
+  const { stage, at, diff, passes, drawn, decisions, editing } = fieldsOf(found);
   if (typeof stage !== "string" || stage.length > 40) return [];
   const isPass = isWhole(at) && at >= 0 && at <= 1000;
   const views = { diff: diff === true, passes: passes === true, drawn: drawn === true, decisions: decisions !== false };
-  return [{ stage, at: isPass ? at : null, ...views }];
+  return [{ stage, at: isPass ? at : null, ...views, editing: editing === true }];
 }

@@ -27,6 +27,9 @@ export type Options = Record<string, string | number | boolean>;
 /** What to choose for kernels, by kernel and decision: `SpMM_0.chunk`. */
 export type Schedule = Record<string, string | number | boolean>;
 
+/** Texts of stages in the place of the compiler's. */
+export type Edited = Record<string, string>;
+
 export interface Pane {
   stage: string;
   /** The number of a pass; null is the stage's end. */
@@ -36,6 +39,8 @@ export interface Pane {
   drawn: boolean;
   /** Whether the table of decisions is shown, where the stage has one. */
   decisions: boolean;
+  /** Whether the stage's text is being edited, where that has been unlocked. */
+  editing: boolean;
 }
 
 /** What a compilation is made of. */
@@ -45,6 +50,7 @@ export interface Input {
   defaultSizes: Sizes;
   options: Options;
   schedule: Schedule;
+  edited: Edited;
   data: string;
 }
 
@@ -119,6 +125,17 @@ export interface Operation extends Place {
   extent: Place;
 }
 
+/** What was found of an edited text: compiler/edited/verdict.py. */
+export interface EditedFact {
+  stage: string;
+  status: "same" | "matches" | "wrong" | "refused";
+  message: string;
+  line: number;
+  column: number;
+  /** By line of the text its operation. */
+  lines: (number | null)[];
+}
+
 interface AnyFacts {
   edit: number;
   lists: string;
@@ -138,6 +155,7 @@ export interface GoodFacts extends AnyFacts {
   data: string;
   options: Options;
   schedule: Schedule;
+  edited: EditedFact[];
   operations: Operation[];
   effects: Record<string, string>;
   heeded: string[];
@@ -526,6 +544,7 @@ export interface RunOrder extends Choices {
   on: Target;
   text: string;
   default_sizes: Sizes;
+  edited: Edited;
   data: string;
   batch: number;
   compiled: ShownProgram | null;

@@ -19,14 +19,14 @@ score DistMult(h: entity, r: relation, t: entity):
 
 def write(page: Page, text: str) -> None:
     """Select all of the editor's text and paste another."""
-    page.locator(".cm-content").focus()
+    page.locator("#editor .cm-content").focus()
     page.keyboard.press("ControlOrMeta+a")
     page.evaluate(
         """(text) => {
             const clipboardData = new DataTransfer();
             clipboardData.setData("text/plain", text);
             const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
-            document.querySelector(".cm-content").dispatchEvent(paste);
+            document.querySelector("#editor .cm-content").dispatchEvent(paste);
         }""",
         text,
     )
@@ -41,7 +41,7 @@ def change(page: Page, old: str, new: str) -> None:
 
 def editor_text(page: Page) -> str:
     """The editor's text, without what stands between its lines."""
-    return "\n".join(page.locator(".cm-line").all_inner_texts()).replace("\n\n\n", "\n\n")
+    return "\n".join(page.locator("#editor .cm-line").all_inner_texts()).replace("\n\n\n", "\n\n")
 
 
 def edit_of(page: Page) -> int:

@@ -16,9 +16,9 @@ from benchmarks._growing import GROWING
 from explorer.compiler import stages, to_json
 from explorer.compiler.pipeline import STAGES
 from explorer.compiler.unsupported import OutOfBudget
+from explorer.runtime.budget import CpuSpent, cpu_bounded, stopped_after
 from explorer.runtime.runs.fitting import fit
 from explorer.runtime.runs.request import ModelRequest
-from explorer.runtime.workers.budget import stopped_after
 from explorer.runtime.workers.pool import WorkerPool
 from tests.web.held import Held, hold_best
 
@@ -67,7 +67,7 @@ def test_a_worker_names_the_stage_and_shows_those_before() -> None:
         assert (stopped["event"], stopped["ok"], stopped["stopped"]) == ("result", True, "kernels")
         expected = {"graph": (True, False), "loops": (True, False), "kernels": (False, True), "cuda": (False, False)}
         assert told(stopped) == expected
-        assert "Stopped after 2.5 s" in stopped["stages"][2]["reason"]
+        assert "2.5 s by the clock" in stopped["stages"][2]["reason"]
         assert stopped["stages"][3]["reason"] == stopped["stages"][2]["reason"]
         assert stopped["stages"][1]["lines"]
         assert not later["stopped"], "another compilation has its own time"
@@ -149,3 +149,21 @@ def test_an_alarm_that_was_set_before_goes_on() -> None:
     assert after[0] == pytest.approx(before[0], abs=5)
     assert (after[0] > 0) == (before[0] > 0)
     assert signal.getsignal(signal.SIGALRM) is handler
+
+
+def work_forever() -> None:
+    while True:
+        pass
+
+
+def test_a_part_is_bounded_by_its_work_and_not_by_waiting() -> None:
+    with cpu_bounded(0.05):
+        time.sleep(0.15)
+    with pytest.raises(CpuSpent), cpu_bounded(0.05):
+        work_forever()
+
+
+def test_the_whole_ends_inside_of_a_part() -> None:
+    with pytest.raises(OutOfBudget) as ended, stopped_after(0.05), cpu_bounded(10.0):
+        work_forever()
+    assert not isinstance(ended.value, CpuSpent)

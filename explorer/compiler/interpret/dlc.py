@@ -46,7 +46,7 @@ def run_dlc(program: dlc.DlcProgram, inputs: Mapping[str, Number]) -> Outputs:
             unit.run(statement)
         if access.queues.data:
             raise RuntimeError(f"{len(access.queues.data)} operands were never popped after {token}")
-    return {name: values[name] for name in outputs}
+    return {name: np.asarray(values[name]) for name in outputs}
 
 
 def pushed(program: dlc.DlcProgram, inputs: Mapping[str, Number], tokens: int | None = None) -> list[Record]:

@@ -9,11 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.compiler.interpret.functions import REDUCTIONS, SCALAR_FUNCTIONS, Number
+from explorer.compiler.interpret.guarded import guarded
 from explorer.compiler.interpret.python import Environment
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.access.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Node
+
+PLAIN = frozenset({loops.Load, loops.Index, loops.Compute, loops.Accumulate, loops.Store})
+"""Most statements: neither loops nor what comes through the queue."""
 
 
 class ExecuteUnit:
@@ -31,6 +35,9 @@ class ExecuteUnit:
 
     def run(self, statement: Node) -> None:
         """One statement, outside of vector regions."""
+        if type(statement) in PLAIN:
+            _execute(statement, self.values)
+            return
         match statement:
             case Lanes():
                 first = int(self.values[statement.variable])
@@ -116,7 +123,7 @@ def _execute(statement: Node, environment: Environment) -> None:
             environment[statement.result] = _value_of(statement.function, statement.operands, environment)
         case loops.Row():
             shape = tuple(number(extent, environment) for extent in statement.extents)
-            environment[statement.name] = np.full(shape, np.nan, dtype=np.float32)
+            environment[statement.name] = guarded(np.full(shape, np.nan, dtype=np.float32), statement.name)
         case loops.Accumulator():
             environment[statement.name] = np.float32(statement.start)
         case loops.Accumulate():

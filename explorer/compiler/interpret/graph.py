@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, Number
+from explorer.compiler.interpret.guarded import is_guarding
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir.index_sets import containment, count_name, factors, is_given
 
@@ -61,6 +62,18 @@ class _Evaluation:
             self.arrays[tensor.name] = np.asarray(inputs[tensor.name], dtype=np.float64)
         for value in graph.values:
             self.arrays[value.name] = self.evaluate(value)
+            if is_guarding():
+                self.check_shape(value)
+
+    def check_shape(self, value: g.Value) -> None:
+        """Raises ValueError where a value is not over the set or of the shape that its line says."""
+        shape = self.arrays[value.name].shape
+        rows = (*self.rows(value.index_set), 1)[: self.lead]
+        if any(each not in (1, all_) for each, all_ in zip(shape, rows, strict=False)):
+            raise ValueError(f"{value.name} has {shape[0]} rows, where {value.index_set} has {rows[0]}")
+        wanted = tuple(map(self.graph.size, value.shape))
+        if shape[self.lead :] != wanted:
+            raise ValueError(f"{value.name} has the shape {list(shape[self.lead :])}, not {list(wanted)}")
 
     def whole(self, name: str) -> Number:
         """A value with a row for each of its set; what belongs to no set has one row."""

@@ -13,6 +13,7 @@ from functools import partial, reduce
 import numpy as np
 
 from explorer.compiler.interpret.functions import OPERATORS, REDUCTIONS, Number
+from explorer.compiler.interpret.guarded import guarded, outside
 from explorer.compiler.interpret.loops import Outputs, bind
 from explorer.compiler.interpret.python import Environment, Text
 from explorer.compiler.interpret.tensor_cores import product
@@ -58,7 +59,7 @@ def environments(
         own = {b.name: _shaped(b, known[b.name], extents) for b in kernel.buffers if b.name in known}
         environment = bound(kernel, {**inputs, **extents, **own}, {n: a for n, a in own.items() if n in written})
         yield kernel, environment
-        written |= {name: environment[name] for name in written_buffers(kernel)}
+        written |= {name: np.asarray(environment[name]) for name in written_buffers(kernel)}
         extents |= {name: environment[name] for name, _ in kernel.counts}
 
 
@@ -119,10 +120,10 @@ def bound(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number], written
         environment[name] = count.value(environment)
     for buffer in kernel.buffers:
         if buffer.name in writes and buffer.name in written:
-            environment[buffer.name] = written[buffer.name]
+            environment[buffer.name] = guarded(written[buffer.name], buffer.name)
         elif buffer.name in writes:
             shape = tuple(environment[e] if isinstance(e, str) else e for e in buffer.extents)
-            environment[buffer.name] = _undefined(shape, buffer.type)
+            environment[buffer.name] = guarded(_undefined(shape, buffer.type), buffer.name)
     return environment
 
 
@@ -157,6 +158,9 @@ class _Text(Text):
         first = self.atom(index)
         return f"{first} : {first} + {self.widths[str(index)]}" if index in self.widths else first
 
+    def width(self, index: Atom) -> int:
+        return self.widths.get(str(index), 1)
+
     def wide(self, names: tuple[Atom, ...]) -> bool:
         """Whether one of some operands may be a vector, or one of some indices stands for several."""
         return not (self.vectors.isdisjoint(names) and self.widths.keys().isdisjoint(names))
@@ -166,17 +170,25 @@ class _Text(Text):
         return f"{super().loaded(name, indices)}{'.copy()' if self.wide(indices) else ''}"
 
     def load(self, load: loops.Load) -> str:
-        value = super().load(load)
         if not isinstance(load, kernels.CheckedLoad):
-            return value
+            return super().load(load)
+        checks, self.checks = self.checks, False  # it is for indices that may be outside
+        value = super().load(load)
+        self.checks = checks
         places = [(index, extent) for index, extent in zip(load.indices, self.extents[load.buffer], strict=True)]
-        inside = (
+        each = (
             f"0 <= {self.atom(index)} <= {self.atom(extent)} - {self.widths.get(str(index), 1)}"
             for index, extent in places
             if index in load.checked
         )
+        inside = " and ".join(each)
+        if checks:
+            self.line(f"if {inside}:")
+            self._depth += 1
+            self.check(load.buffer, load.indices)
+            self._depth -= 1
         nothing = self.constant(0 if load.buffer in self.indices else np.float32(0))
-        return f"{value} if {' and '.join(inside)} else {nothing}"
+        return f"{value} if {inside} else {nothing}"
 
     def statement(self, statement: Node) -> None:
         match statement:
@@ -215,6 +227,9 @@ class _Text(Text):
 
     def search(self, search: kernels.Search) -> None:
         lower, upper = self.atom(search.lower), self.atom(search.upper)
+        if self.checks:
+            array, told = self.name(search.buffer), f"{self.constant(outside)}({self.constant(search.buffer)}"
+            self.line(f"if not 0 <= {lower} <= {upper} <= len({array}): {told}, {array}.shape, {lower}, {upper})")
         places = f"{self.name(search.buffer)}[{lower} : {upper}].searchsorted({self.atom(search.value)}, 'right')"
         self.line(f"{self.name(search.result)} = int({lower} + {places} - 1)")
 
@@ -225,6 +240,8 @@ class _Text(Text):
             (statement.left, statement.left_indices),
             (statement.right, statement.right_indices),
         )
+        for name, at in matrices:
+            self.check(name, at)
         texts = [f"{self.name(name)}[{', '.join(map(self.atom, at)) or '()'}]" for name, at in matrices]
         add = self.constant(partial(_add_product, statement))
         self.line(f"{add}({', '.join(texts)}, {self.atom(statement.column)})")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.interpret.functions import Number
+from explorer.compiler.interpret.guarded import guarded
 from explorer.compiler.interpret.python import Environment, Text
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.access.lengths import with_lengths
@@ -24,7 +25,7 @@ def run_kernel(kernel: loops.Kernel, inputs: Mapping[str, Number]) -> Outputs:
     arrays = rows | {buffer.name: len(buffer.extents) for buffer in kernel.buffers}
     indices = frozenset(buffer.name for buffer in kernel.buffers if buffer.type == "i32")
     Text(kernel.body, arrays, indices).function()(environment)
-    return {name: environment[name] for name in outputs}
+    return {name: np.asarray(environment[name]) for name in outputs}
 
 
 def bind(
@@ -40,9 +41,9 @@ def bind(
         if buffer in outputs:
             continue
         array = np.asarray(inputs[buffer.name], dtype=np.int64 if buffer.kind == "index" else np.float32)
-        environment[buffer.name] = array
+        environment[buffer.name] = guarded(array, buffer.name)
         environment |= {e: n for e, n in zip(buffer.extents, array.shape, strict=True) if isinstance(e, str)}
     for buffer in outputs:
         shape = tuple(environment[e] if isinstance(e, str) else e for e in buffer.extents)
-        environment[buffer.name] = np.zeros(shape, dtype=np.float32)
+        environment[buffer.name] = guarded(np.zeros(shape, dtype=np.float32), buffer.name)
     return environment, [buffer.name for buffer in outputs]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.interpret.functions import FUNCTIONS, REDUCTIONS
+from explorer.compiler.interpret.guarded import is_guarding, outside
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.functions import SIGNS
 from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
@@ -38,6 +39,7 @@ class Text:
         self.inner = frozenset(name for node in nodes if (name := self.result_of(node)))
         written = {node.target for node in nodes if isinstance(node, loops.Store | loops.Accumulate)}
         self.lists = indices - written - self.inner  # read as Python lists, which is the fastest
+        self.checks = is_guarding()
         self.known: dict[str, Any] = {}  # constants and functions, by their names in the text
         self._names: dict[str, str] = {}
         self._heads: dict[str, None] = {}  # what is done once, at the start
@@ -79,7 +81,9 @@ class Text:
         if name not in self._names:
             self._names[name] = f"v{len(self._names)}"
             if name not in self.inner:
-                self.head(f"{self._names[name]} = environment[{self.constant(name)}]")
+                found = f"environment[{self.constant(name)}]"
+                plain = self.checks and name in self.arrays  # the text has its own checks
+                self.head(f"{self._names[name]} = {f'{self.constant(np.asarray)}({found})' if plain else found}")
         return self._names[name]
 
     def constant(self, value: Any) -> str:
@@ -109,12 +113,31 @@ class Text:
 
     def element(self, name: str, indices: tuple[Atom, ...]) -> str:
         """`v0[v1, v2]`."""
+        self.check(name, indices)
         return f"{self.array(name, indices)}[{', '.join(map(self.index, indices)) or '()'}]"
+
+    def check(self, name: str, indices: tuple[Atom, ...]) -> None:
+        """Before an access that nobody has shown to be inside of its array: a line that asks whether it is."""
+        if not (self.checks and indices):
+            return
+        array = self.array(name, indices)
+        texts = [self.atom(index) for index in indices]
+        inside = " and ".join(
+            f"0 <= {text} <= {array}.shape[{place}] - {self.width(index)}"
+            for place, (text, index) in enumerate(zip(texts, indices, strict=True))
+        )
+        told = f"{self.constant(outside)}({self.constant(name)}, {array}.shape, {', '.join(texts)})"
+        self.line(f"if not ({inside}): {told}")
+
+    def width(self, index: Atom) -> int:
+        """How many elements an index stands for."""
+        return 1
 
     def loaded(self, name: str, indices: tuple[Atom, ...]) -> str:
         """What a load gives: a float32 number, or a Python integer."""
         if name in self.lists and len(indices) == 1:
             array = self.array(name, indices)
+            self.check(name, indices)
             self.head(f"{array}_list = {array}.tolist()")
             return f"{array}_list[{self.index(indices[0])}]"
         element = self.element(name, indices)

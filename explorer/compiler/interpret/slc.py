@@ -21,7 +21,7 @@ def run_slc(program: slc.SlcProgram, inputs: Mapping[str, Number]) -> Outputs:
     """The program's outputs by name, float32. The two units see each other's values only through `to_val`."""
     values, outputs = bind(program.sizes, program.buffers, inputs)
     _Run(dict(values), values).items(program.body)
-    return {name: values[name] for name in outputs}
+    return {name: np.asarray(values[name]) for name in outputs}
 
 
 class _Run:
@@ -81,7 +81,9 @@ class _Run:
     def _value(self, item: slc.MemStream | slc.AluStream | slc.AccStream | slc.BufStream) -> Number:
         match item:
             case slc.MemStream():
-                return self.streams[item.buffer][tuple(self._index(atom) for atom in item.indices)]
+                streams = self.streams
+                at = [streams[atom] if isinstance(atom, str) else int(atom) for atom in item.indices]
+                return streams[item.buffer][tuple(at)]
             case slc.AluStream():
                 left, right = (self._index(atom) for atom in item.operands)
                 return INDEX_FUNCTIONS[item.function](left, right)

@@ -28,7 +28,7 @@ CLOSE = 1e-6
 def both(request: RunRequest) -> tuple[RunRequest, RunRequest]:
     """The request and that of the text that it is held against, with the sizes and the data of the latter. Raises
     Refused where that text does not compile, or the two are not of the same family with the same parameters."""
-    bare = replace(request, sizes={}, default_sizes={}, schedule={}, name=None, compiled=None)
+    bare = replace(request, sizes={}, default_sizes={}, schedule={}, edited={}, name=None, compiled=None)
     try:
         expected = replace(bare, text=request.expected)
         wanted = compile_request(expected)

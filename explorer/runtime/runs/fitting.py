@@ -107,11 +107,11 @@ def fit(request: ModelRequest, or_usual: bool = False) -> Fitted:
     `or_usual`, where its data is none that such a model runs on, for what that usually does.
 
     Raises InputError for data that cannot be read."""
-    compilation = attempt(request)
+    compilation = attempt(replace(request, edited={}))
     if compilation.ok and or_usual and compilation.family in ("layer", "op"):
         request = _on_fitting_data(request, compilation)
     if not (compilation.ok and request.data and compilation.family in ("layer", "op")):
-        return Fitted(compilation, sources(request, compilation))
+        return Fitted(attempt(request), sources(request, compilation))
     if compilation.family == "op":
         return fit_op(request, compilation, outline(request.data, request.folder))
     counts = graph_counts(request.data, request.folder)

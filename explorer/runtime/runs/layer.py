@@ -147,7 +147,7 @@ def _takes_long(request: RunRequest, data: RelationalGraph) -> bool:
 def _as_written(request: RunRequest, data: RelationalGraph) -> Data:
     """What results depend on in the graph as it is written: sets of pairs are the compiler's own."""
     plain = {"reorder": False, "compact": False, "aggregate": False, "grad": False}
-    compilation = compile_request(replace(request, options={**request.options, **plain}))
+    compilation = compile_request(replace(request, options={**request.options, **plain}, edited={}))
     counts = {"node": data.num_nodes, "edge": data.num_edges}
     return Data(programs(compilation)[0], data.arrays(), DOMAINS, counts)
 

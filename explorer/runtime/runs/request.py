@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.decisions import ScheduleTextError
-from explorer.compiler.ir.kernels import Multiply, Precision
-from explorer.compiler.ir.node import walk
 from explorer.compiler.language.diagnostics import Diagnostic
 from explorer.runtime import compiling
+from explorer.runtime.proof.coarse import coarser_of
 from explorer.runtime.reference.compare import Check, compare, worst
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
@@ -45,15 +44,13 @@ STEPS = 7
 """Steps that a run's progress counts to; the first five are the set-up's, and CHECKING and RUNNING the target's."""
 PREPARING, CHECKING, RUNNING = 5, 6, 6
 
-COARSER: dict[Precision, float] = {"tf32x3": 2.0**3, "tf32": 2.0**13}
-"""How many times the unit roundoff of float32, 2^-24, that of a product's factors is: a TF32 number of 11 bits has
-2^-11; the sum of two of them, less the product of both their rests, keeps 21."""
-
 BEYOND_FLOAT32 = (
     "float32 cannot hold this model's intermediate values: what float64 can hold overflows or vanishes, so no time is"
     " shown. Scale the model's values."
 )
 FAULT = "This is a fault in the explorer."
+BY_HAND = "A stage was edited by hand: what was right on small inputs is not on these."
+OUTSIDE = "The program, which was edited by hand, reads or writes outside of an array on this data."
 TOGETHER = "(all together)"
 """What the check of all gradients along one direction is called."""
 RESULTS = {"score": "scores", "layer": "layer's results", "op": "op's results"}
@@ -69,8 +66,8 @@ class ModelRequest:
     """A model to compile, and the data that it is compiled for; all of it fits in JSON.
 
     `sizes` hold over those that the data fixes, `default_sizes` where neither those nor the data say anything, over
-    the text. `schedule` is what to choose for kernels of a GPU. `data` is a preset or a file: the name
-    of one in `data_dir`, or any path where that is None.
+    the text. `schedule` is what to choose for kernels of a GPU, `edited` texts of stages in the place of those that the
+    compiler prints. `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None.
     """
 
     text: str
@@ -79,6 +76,7 @@ class ModelRequest:
     default_sizes: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, str | int | bool] = field(default_factory=dict)
     schedule: Mapping[str, str | int | bool] = field(default_factory=dict)
+    edited: Mapping[str, str] = field(default_factory=dict)
     data: str = ""
     data_dir: str | None = None
 
@@ -280,10 +278,9 @@ class Setup(ABC):
         return check.matches and self.gradients_match
 
     def compiled_with(self, options: Mapping[str, str | int | bool]) -> Compilation:
-        """The model compiled with other options. Raises Refused."""
-        return compile_request(
-            replace(self.request, sizes=self.compilation.sizes, options={**self.request.options, **options})
-        )
+        """The model, as the compiler has it, with other options. Raises Refused."""
+        options = {**self.request.options, **options}
+        return compile_request(replace(self.request, sizes=self.compilation.sizes, options=options, edited={}))
 
     def program(self, name: str) -> Any:
         """The program of a stage that a target runs. Raises Refused."""
@@ -301,10 +298,10 @@ class Setup(ABC):
             del checks[""]
         if all(found.beyond_float32 for found in checks.values()):
             return BEYOND_FLOAT32
-        name = worst(checks)
+        name, fault = worst(checks), BY_HAND if self.compilation.edits else FAULT
         by = "" if name == TOGETHER else f" by {name}"
         of = f"gradients{by}" if name else RESULTS[self.compilation.family]
-        return f"The {of} differ from the float64 reference{how_far(checks[name])}, so no time is shown. {FAULT}"
+        return f"The {of} differ from the float64 reference{how_far(checks[name])}, so no time is shown. {fault}"
 
     def description(self, check: Check, device: str) -> dict[str, Any]:
         """The part of a result that every target has: what ran, on what, and whether it was right."""
@@ -327,6 +324,7 @@ class Setup(ABC):
             "sizes": dict(self.compilation.sizes),
             "sizes_from": dict(self.sizes_from or sources(self.request, self.compilation)),
             "options": self.compilation.options.to_json(),
+            "edited": [edit.stage for edit in self.compilation.edits],
             **self.describe(check),
         }
 
@@ -354,7 +352,7 @@ def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, coun
     if not found.ok:
         return found
     try:
-        return found.with_schedule(request.schedule)
+        return found.with_schedule(request.schedule).with_edited(request.edited)
     except ScheduleTextError as error:
         return replace(found, stages={}, operations=(), diagnostics=(Diagnostic(message=str(error), span=None),))
 
@@ -395,11 +393,7 @@ def how_far(check: Check) -> str:
 
 def coarser(compilation: Compilation, on: TargetName) -> float:
     """How much coarser than float32 the target's products are: only a GPU's may be, where its kernels say so."""
-    program: Any = compilation.stages["kernels"].program if on == "gpu" else None
-    if program is None:
-        return 1.0
-    found = {node.precision for node in walk(program) if isinstance(node, Multiply)}
-    return max((COARSER[precision] for precision in found), default=1.0)
+    return coarser_of(compilation.stages["kernels"].program) if on == "gpu" else 1.0
 
 
 def worse(one: Check, other: Check) -> Check:

@@ -104,7 +104,7 @@ def _compared(
     parameters: MachineParameters,
 ) -> dict[str, Any]:
     """The account of a request's program with other options, and of the core alone that runs it."""
-    other = decoupled(compile_request(replace(request, options={**request.options, **options})))
+    other = decoupled(compile_request(replace(request, options={**request.options, **options}, edited={})))
     return dae.simulate(other, inputs, parameters, core_alone=True).to_json()
 
 

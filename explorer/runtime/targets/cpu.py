@@ -154,34 +154,35 @@ class Bound:
         return liveness.last_uses(kernels_of(program), liveness.kept_to_the_end(program))
 
 
-def prepare(program: Kernel | Module, *, grouping: bool = True) -> Prepared:
-    """Compiles the program; `grouping` off keeps iterations in the batch's order.
+def prepare(program: Kernel | Module, *, grouping: bool = True, checked: bool = False) -> Prepared:
+    """Compiles the program; `grouping` off keeps iterations in the batch's order, and `checked` code, as for what
+    somebody has edited, asks of each access whether it is inside of its array: it raises IndexError where it is not.
 
     A module's iterations keep their order: the edges and pairs of a graph are sorted already. Raises InputError for
     a program that cannot run here.
     """
     begin = perf_counter()
     grouping = grouping and isinstance(program, Kernel)
-    kernels = tuple(_compile(kernel, grouping) for kernel in kernels_of(program))
+    kernels = tuple(_compile(kernel, grouping, checked) for kernel in kernels_of(program))
     return Prepared(program, kernels, (perf_counter() - begin) * 1e3, device_name())
 
 
 @functools.lru_cache(maxsize=16)
-def prepare_once(program: Kernel | Module) -> Prepared:
+def prepare_once(program: Kernel | Module, checked: bool = False) -> Prepared:
     """`prepare`, whose machine code is kept for the next run of an equal program."""
-    return prepare(program)
+    return prepare(program, checked=checked)
 
 
-def _compile(kernel: Kernel, grouping: bool) -> CompiledKernel:
+def _compile(kernel: Kernel, grouping: bool, checked: bool) -> CompiledKernel:
     try:
         function = generate_host(kernel, grouping=grouping)
     except Unsupported as error:
         raise InputError(str(error)) from None
-    return CompiledKernel(kernel, function, _machine_code(function, _signature(kernel, function)))
+    return CompiledKernel(kernel, function, _machine_code(function, _signature(kernel, function), checked))
 
 
 @functools.lru_cache(maxsize=128)
-def _machine_code(function: HostFunction, signature: tuple[Any, ...]) -> Callable[..., None]:
+def _machine_code(function: HostFunction, signature: tuple[Any, ...], checked: bool = False) -> Callable[..., None]:
     """What Numba makes of a function, kept: programs that differ elsewhere, or by a backward pass, share kernels."""
     import numba
 
@@ -191,6 +192,7 @@ def _machine_code(function: HostFunction, signature: tuple[Any, ...]) -> Callabl
         fastmath=FLOAT_RULES,
         error_model="numpy",
         nogil=True,
+        boundscheck=checked,
         no_cfunc_wrapper=True,  # for C to call it by its address, which nothing does
     )
     made: Callable[..., None] = compiler(_python_function(function))

@@ -51,11 +51,13 @@ def reading(field: str) -> str:
     return " or ".join(name for name, target in TARGETS.items() if field in target.reads)
 
 
-def _on_cpu(_: Compilation) -> Compute:
+def _on_cpu(compilation: Compilation) -> Compute:
+    checked = bool(compilation.edits)
+
     def compute(program: Any, inputs: Mapping[str, Any]) -> Outcome:
         from explorer.runtime.targets.cpu import prepare_once
 
-        return prepare_once(program).bind(inputs).run()
+        return prepare_once(program, checked).bind(inputs).run()
 
     return compute
 

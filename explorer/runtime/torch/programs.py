@@ -36,7 +36,7 @@ class OnCpu:
 
     def __init__(self, compilation: Compilation, upstream: str) -> None:
         program: Any = compilation.stages["loops"].program
-        self.prepared = cpu.prepare_once(program)
+        self.prepared = cpu.prepare_once(program, bool(compilation.edits))
         self.reads = frozenset(buffer.name for buffer in inputs_of(kernels_of(program)))
 
     def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:

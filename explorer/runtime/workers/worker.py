@@ -22,9 +22,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from explorer.runtime.budget import stopped_after
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
-from explorer.runtime.workers.budget import stopped_after
 from explorer.runtime.workers.isolation.worker import isolate
 
 LARGEST_ANSWER = 8 << 20

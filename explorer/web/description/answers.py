@@ -152,13 +152,16 @@ class Nest(Answer):
 
 
 class Stage(Answer):
-    """A stage of a compilation; where it is not `available`, `reason` says why."""
+    """A stage of a compilation; where it is not `available`, `reason` says why. `edited` is one whose text was given,
+    and `fork` the edited stage that this one is or is made of, "" for what is the compiler's own."""
 
     name: str
     title: str
     ms: Milliseconds
     available: bool
     stopped: bool
+    edited: bool
+    fork: str
     reason: str
     text: str
     digest: str
@@ -168,6 +171,34 @@ class Stage(Answer):
     resources: list[Resources]
     nests: list[Nest] = []
     unasked: Chosens = {}
+
+
+class Difference(Answer):
+    """The first value that is not the reference's; null for what is no number."""
+
+    output: str
+    index: list[int]
+    expected: float | None
+    got: float | None
+
+
+class EditedStage(Answer):
+    """What was found of a stage's text that was given: the same as the compiler's, refused at a line and a column,
+    wrong at a value, or matching the reference on so many small `inputs`, which proves nothing of others. `lines` are
+    the operations of the text's lines, those of unchanged lines as the compiler has them."""
+
+    stage: str
+    status: Literal["same", "matches", "wrong", "refused"]
+    message: str
+    line: int
+    column: int
+    changed: int
+    operation: int | None
+    lines: list[int | None]
+    inputs: int
+    max_relative_error: float | None
+    difference: Difference | None
+    ms: Milliseconds
 
 
 class Compilation(Answer):
@@ -180,6 +211,7 @@ class Compilation(Answer):
     sizes: dict[str, int]
     options: Chosens
     schedule: Chosens
+    edited: list[EditedStage]
     ms: Milliseconds
     first: bool
     stopped: str

@@ -21,6 +21,7 @@ class ShareMessage(BaseModel):
     default_sizes: messages.Sizes = {}
     options: messages.Options = {}
     schedule: messages.Schedule = {}
+    edited: messages.Edited = {}
     data: messages.Name = ""
     panes: Annotated[list[PaneState], Field(max_length=6)] = []
     against: Choices | None = None

@@ -20,6 +20,7 @@ from explorer.web.messages import Options, Schedule, Sizes
 from explorer.web.panes.code import FIRST_LINES, Code, by_unit, difference, folds_at, in_chunks, lines_of
 from explorer.web.panes.decisions import Nest
 from explorer.web.panes.drawing import DRAWABLE, Drawing, draw
+from explorer.web.panes.editing import Edit
 from explorer.web.panes.refusals import operations_by_name, refused_of
 
 
@@ -34,6 +35,7 @@ class PaneState(BaseModel):
     passes: bool = False
     drawn: bool = False
     decisions: bool = True
+    editing: bool = False
 
 
 class Choices(BaseModel):
@@ -62,7 +64,8 @@ class PassRow:
 class Pane:
     """A pane as the template shows it. `waiting` means that the stage is still to be made, `first` that it is in its
     first form and the best is still to be made, `again` that there may be more of it another time; `sides_are` says
-    what the sides of a difference are, and `same` that a comparison of two sides found none."""
+    what the sides of a difference are, and `same` that a comparison of two sides found none. Where the stage's text was
+    `edit`ed, what was found of it; `fork` is the edited stage that this one is made of."""
 
     index: int
     state: PaneState
@@ -82,6 +85,9 @@ class Pane:
     resources: tuple[Mapping[str, Any], ...] = ()
     nests: tuple[Nest, ...] = ()
     unasked: Mapping[str, str] = field(default_factory=dict)
+    editable: bool = False
+    edit: Edit | None = None
+    fork: str = ""
 
     @property
     def shows(self) -> str:
@@ -145,7 +151,7 @@ class Pane:
 @dataclass(frozen=True)
 class RailStage:
     """A stage on the rail. `own` counts its lines by the operation that is their own; `aside` means that a later stage
-    is made of an earlier one, past this."""
+    is made of an earlier one, past this; `fork` is the edited stage that it is, or is made of."""
 
     name: str
     title: str
@@ -153,6 +159,7 @@ class RailStage:
     total: int | None
     open: bool
     aside: bool = False
+    fork: str = ""
     own: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -204,6 +211,7 @@ def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
             None if found is None else len(found["lines"]),
             spec.name in shown,
             spec.name in passed_by,
+            "" if found is None else found["fork"],
             Counter() if found is None else _own_lines(found),
         )
         (trunk if _followers(spec.name) > 1 or not spec.follows else branches[_branch(spec)]).append(stage)

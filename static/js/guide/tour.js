@@ -31,6 +31,7 @@ const own = () => ({
   defaultSizes: state.defaultSizes,
   options: state.options,
   schedule: state.schedule,
+  edited: state.edited,
   data: state.data,
   panes: state.panes,
   against: state.against,
@@ -66,8 +67,8 @@ async function show(number) {
   at = number;
   paint();
   const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
-  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, data: "", against: null, layout: state.layout, story: null };
-  adopt({ ...settings, text, options: { ...stop.options }, panes, example: stop.example });
+  const settings = { sizes: {}, defaultSizes: {}, schedule: {}, edited: {}, data: "", against: null, story: null };
+  adopt({ ...settings, layout: state.layout, text, options: { ...stop.options }, panes, example: stop.example });
 }
 
 function paint() {

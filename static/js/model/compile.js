@@ -50,8 +50,8 @@ export function repaint() {
 }
 
 const current = () => {
-  const { text, sizes, defaultSizes, options, schedule, data, edit } = state;
-  return { text, sizes, defaultSizes, options, schedule, data, edit };
+  const { text, sizes, defaultSizes, options, schedule, edited: texts, data, edit } = state;
+  return { text, sizes, defaultSizes, options, schedule, edited: texts, data, edit };
 };
 
 /**
@@ -95,6 +95,7 @@ function post(path, input) {
     default_sizes: JSON.stringify(input.defaultSizes),
     options: JSON.stringify(input.options),
     schedule: JSON.stringify(input.schedule),
+    edited: JSON.stringify(input.edited),
     good_schedule: JSON.stringify(path === "/compile" ? goodSchedule() : state.scheduleBefore),
     panes: JSON.stringify(state.panes),
     data: input.data,
@@ -170,7 +171,7 @@ function readFacts() {
     state.scheduleBefore = goodSchedule();
     state.schedule = facts.schedule; // less what was refused
     const { text, sizes, defaultSizes, options, schedule, data } = state;
-    const chosen = { options: { ...options }, schedule: { ...schedule } };
+    const chosen = { options: { ...options }, schedule: { ...schedule }, edited: { ...state.edited } };
     state.goodInput = { text, sizes: { ...sizes }, defaultSizes: { ...defaultSizes }, ...chosen, data };
     keep();
   }

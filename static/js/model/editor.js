@@ -106,7 +106,7 @@ const listener = EditorView.updateListener.of((update) => {
   }
 });
 
-const nonce = () => need(document, 'meta[name="csp-nonce"]', HTMLMetaElement).content;
+export const nonce = () => need(document, 'meta[name="csp-nonce"]', HTMLMetaElement).content;
 
 /** @type {EditorView} there from the start of the page on */
 let view;
@@ -146,7 +146,7 @@ export function makeEditor(parent, text) {
 
 // Keys that the page gives a meaning everywhere: moving over operations and passes, running.
 /** @param {KeyBinding} binding */
-const isFree = ({ key = "" }) => !/^(Alt-Arrow(Up|Down|Left|Right)|Mod-Enter)$/.test(key);
+export const isFree = ({ key = "" }) => !/^(Alt-Arrow(Up|Down|Left|Right)|Mod-Enter)$/.test(key);
 
 /** @param {string} text */
 export function replaceText(text) {

@@ -106,6 +106,8 @@ function start(changed, isComparison = false, againstA = false) {
 function orderOf(facts, changed, againstA) {
   const { text, sizes, defaultSizes, schedule, edit } = state;
   const target = chosenTarget();
+  // What is refused is on no stage: those are the compiler's.
+  const standing = facts.edited.filter(({ stage, status }) => stage in state.edited && /^(matches|wrong)$/.test(status));
   // What the stages show, which the server holds the run against; a level that they do not show says its own name.
   const isShown = Object.entries(changed).every(([name, value]) => facts.options[name] === value);
   return {
@@ -117,6 +119,7 @@ function orderOf(facts, changed, againstA) {
     default_sizes: defaultSizes,
     options: { ...state.options, ...changed },
     schedule,
+    edited: Object.fromEntries(standing.map(({ stage }) => [stage, state.edited[stage]])),
     on: target,
     data: chosenData(),
     batch: batchSize(),

@@ -143,7 +143,7 @@ const shownText = (index) =>
   paneElements()[index].querySelector(".drawing") ? wholeText(index) : textOf(paneElements()[index]);
 
 /** @param {number} index */
-async function wholeText(index) {
+export async function wholeText(index) {
   const { stage, at } = state.panes[index];
   if (!state.goodInput) return "";
   const { stages } = await fetchCompiled(state.goodInput, [stage]);
@@ -162,12 +162,12 @@ export async function exportJson() {
  * @param {string[] | null} stages null for all
  * @returns {Promise<Compiled>}
  */
-async function fetchCompiled({ text, sizes, defaultSizes, options, schedule }, stages) {
+async function fetchCompiled({ text, sizes, defaultSizes, options, schedule, edited }, stages) {
   const data = state.goodFacts?.data;
   const answer = await fetch("/api/compile", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ text, sizes, default_sizes: defaultSizes, options, schedule, stages, data }),
+    body: JSON.stringify({ text, sizes, default_sizes: defaultSizes, options, schedule, edited, stages, data }),
   });
   return answer.json();
 }

@@ -78,6 +78,7 @@ function formOf() {
     default_sizes: JSON.stringify(input.defaultSizes),
     options: JSON.stringify(input.options),
     schedule: JSON.stringify(input.schedule),
+    edited: JSON.stringify(input.edited),
     data: input.data,
     against: JSON.stringify(state.against),
     operation: state.story,

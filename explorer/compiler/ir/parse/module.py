@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lark import v_args
@@ -45,10 +45,11 @@ class Products:
     named: tuple[tuple[str, Factors], ...]
 
 
-def parse_module(text: str) -> Module:
+def parse_module(text: str, known: Mapping[str, AnyProgram] | None = None) -> Module:
     """The module whose printed text this is; raises ParseError for a text that is none.
 
-    Comments above the programs are skipped: the table of instances says nothing that the kernels do not."""
+    Comments above the programs are skipped: the table of instances says nothing that the kernels do not. Programs
+    whose texts are `known` are taken as they are, with the origins that they have."""
     lines = text.rstrip().split("\n")
     words = [line.partition(" ")[0] for line in lines]
     starts = [number for number, word in enumerate(words) if word in PARSERS]
@@ -60,7 +61,11 @@ def parse_module(text: str) -> Module:
     module: Module = read("module", head, _ModuleBuilder(head))
     pieces = zip(starts, [*starts, len(lines)][1:], strict=True)
     # Empty lines above each piece keep its line numbers, which origins and errors have, those of the whole text.
-    programs = tuple(PARSERS[words[first]]("\n" * start + "\n".join(lines[start:end])) for start, end in pieces)
+    read_program, known = PARSERS.get(words[first] if starts else "", parse_kernel), known or {}
+    programs = tuple(
+        known.get("\n".join(lines[start:end]).rstrip()) or read_program("\n" * start + "\n".join(lines[start:end]))
+        for start, end in pieces
+    )
     return replace(module, programs=programs)
 
 

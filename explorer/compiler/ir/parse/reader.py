@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lark import Lark, Token, Transformer
+from lark import Lark, Token, Transformer, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 from lark.lark import PostLex
 from lark.tree import Meta
@@ -164,7 +164,9 @@ def read(grammar: str, text: str, builder: Builder) -> Any:
     except VisitError as error:
         if isinstance(error.orig_exc, ParseError):
             raise error.orig_exc from None
-        raise
+        # What the grammar lets pass and no node can be made of: a text that somebody wrote may have anything.
+        place = error.obj.meta if isinstance(error.obj, Tree) else error.obj
+        raise ParseError(str(error.orig_exc), getattr(place, "line", 1), getattr(place, "column", 1)) from None
 
 
 def _sentence(error: UnexpectedInput, parser: Lark) -> str:

@@ -1,0 +1,116 @@
+"""Small inputs drawn from a model: with rows that nothing picks, lists and nodes of nothing, and ids that repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.frozen import dataclass
+from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.index_sets import is_given
+
+Inputs = dict[str, Any]
+"""What a caller gives a model, by name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """How large an input is: of its `lengths`, one a list or node, each says how many entries or edges that has; a
+    score has a triple for each of those. There are `rows` to pick from, and `types` of relations, edges and nodes."""
+
+    lengths: tuple[int, ...]
+    rows: int
+    types: int
+    seed: int
+
+    @property
+    def entries(self) -> int:
+        return sum(self.lengths)
+
+
+CASES = (
+    Case((2, 0), rows=3, types=2, seed=1),
+    Case((1, 0, 4, 0), rows=4, types=3, seed=5),
+    Case((0, 0, 1), rows=3, types=1, seed=2),
+    Case((4, 1, 0, 2, 0), rows=5, types=2, seed=3),
+    Case((0, 3), rows=2, types=4, seed=4),
+)
+"""The first is tried in any case, and the others while there is time: lists and nodes of nothing between others, at the
+beginning and at the end; one entry; types, relations and rows that nothing picks."""
+
+
+def draw(compilation: Compilation, case: Case) -> Inputs:
+    """What the model takes, float32 in [-1, 1] and int32: the same for the same case."""
+    graph = compilation.stages["graph"].program
+    assert isinstance(graph, Graph)
+    random = np.random.default_rng(case.seed)
+    structure, counts = {"score": _triples, "layer": _edges, "op": _lists}[graph.family](compilation, case, random)
+    given = {
+        tensor.name: _values(graph, tensor, counts, random)
+        for tensor in graph.tensors
+        if tensor.kind in ("param", "input")
+    }
+    return {**given, **structure}
+
+
+def draw_upstream(shape: tuple[int, ...], case: Case) -> npt.NDArray[np.float32]:
+    """The gradient of a result."""
+    return np.random.default_rng(case.seed + 100).uniform(-1, 1, shape).astype(np.float32)
+
+
+def _values(graph: Graph, tensor: Tensor, counts: dict[str, int], random: np.random.Generator) -> Any:
+    shape = [counts[name] for name in tensor.sets] + [graph.size(extent) for extent in tensor.dims]
+    return random.uniform(-1, 1, shape).astype(np.float32)
+
+
+def _triples(compilation: Compilation, case: Case, random: np.random.Generator) -> tuple[Inputs, dict[str, int]]:
+    graph, negatives = compilation.stages["graph"].program, compilation.options.negatives
+    assert isinstance(graph, Graph)
+    counts = {entry.codomain: case.rows for entry in graph.maps} | {"relation": case.types}
+    shapes = {"batch": (case.entries,), "negative": (case.entries, negatives.count if negatives else 0)}
+    given = (entry for entry in graph.maps if is_given(entry))
+    maps = {e.name: random.integers(0, counts[e.codomain], shapes[e.domain]).astype(np.int32) for e in given}
+    return maps, counts
+
+
+def _edges(compilation: Compilation, case: Case, random: np.random.Generator) -> tuple[Inputs, dict[str, int]]:
+    nodes, edges = len(case.lengths), case.entries
+    into = np.repeat(np.arange(nodes), case.lengths).astype(np.int32)
+    arrays: Inputs = {
+        "src": random.integers(0, nodes, edges).astype(np.int32),
+        "dst": random.permutation(into),
+        "etype": random.integers(0, case.types, edges).astype(np.int32),
+        "ntype": random.integers(0, case.types, nodes).astype(np.int32),
+    }
+    counts = {"node": nodes, "edge": edges, "etype": case.types, "ntype": case.types}
+    return {**arrays, **{f"num_{name}s": counts[name] for name in ("node", "etype", "ntype")}}, counts
+
+
+def _lists(compilation: Compilation, case: Case, random: np.random.Generator) -> tuple[Inputs, dict[str, int]]:
+    graph = compilation.stages["graph"].program
+    assert isinstance(graph, Graph)
+    home, pick = graph.maps[:2]
+    lists, entries = len(case.lengths), case.entries
+    rows = lists if home.codomain == pick.codomain else case.rows
+    owners = np.repeat(np.arange(lists), case.lengths).astype(np.int32)
+    picks = random.integers(0, rows, entries).astype(np.int32)
+    ends = np.concatenate([[0], np.cumsum(case.lengths)]).astype(np.int32)
+    weights = random.uniform(0.5, 1.5, entries).astype(np.float32)
+    shuffled = random.permutation(entries)
+    arrays: dict[str, Inputs] = {
+        "bags": {"ptr": ends, "idx": picks, "num_rows": rows, "weight": weights},
+        "blocks": {"ptr": ends, "blocks": picks, "num_blocks": rows},
+        "csr": {"rowptr": ends, "col": picks, "num_cols": rows, "value": weights},
+        "coo": {
+            "row": owners[shuffled],
+            "col": picks,
+            "num_rows": lists,
+            "num_cols": rows,
+            "value": weights,
+        },
+    }
+    counts = {pick.codomain: rows, home.codomain: lists, home.domain: entries}
+    return arrays[graph.structure], counts
