@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import change, edit_of, expect_edit_after, pane
+from tests.browser.driving import change, edit_of, expect_edit_after, pane, wait_until_kept
 
 pytestmark = pytest.mark.browser
 
@@ -60,7 +60,7 @@ def test_the_level_and_the_vector_length_reach_the_stages(open_page: OpenPage) -
     expect(pane(page, "slc.opt1")).to_contain_text("slcv.for<4>")
     expect(page.locator("#run-vlen")).to_have_value("4")
     # A reload keeps both.
-    page.wait_for_function("sessionStorage.getItem('explorer')?.includes('\"vlen\":4')")
+    wait_until_kept(page, '"vlen":4')
     page.reload()
     expect(page.locator('[data-level="1"]')).to_have_attribute("aria-pressed", "true")
     expect(pane(page, "slc.opt1")).to_contain_text("slcv.for<4>")
@@ -94,6 +94,7 @@ def test_an_export_is_of_what_the_stages_show_while_the_text_is_broken(open_page
     change(page, "bag", "bog")
     expect(page.locator("#problems")).to_be_visible()
     with page.expect_download() as caught:
+        page.get_by_role("button", name="Export", exact=True).click()
         page.locator("[data-act=export]").click()
     assert caught.value.suggested_filename == "SLS.json"
     exported = json.loads(caught.value.path().read_text(encoding="utf-8"))
