@@ -477,6 +477,8 @@ export interface QueueRecord {
   cycle: number;
   popped: number;
   values: number[];
+  /** The rows and elements of arrays that its operands are, four at most. */
+  held: string[];
 }
 export interface Throughput {
   access_alone: number;
