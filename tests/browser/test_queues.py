@@ -16,7 +16,9 @@ pytestmark = pytest.mark.browser
 def test_slots_name_what_they_hold_and_lead_to_their_lines(open_page: OpenPage) -> None:
     page = open_page("/?example=embedding/sls")
     edit_of(page)
-    run_on(page, "dae", 16)
+    page.locator("#dock-toggle").click()
+    page.locator('.seg [data-target="dae"]').click()
+    page.locator("#run").click()
     dlc = pane(page, "dlc")
     slot = dlc.locator(".slot > button").first
     expect(slot).to_contain_text(re.compile(r"T\[\d+\]"))
