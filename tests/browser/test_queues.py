@@ -36,9 +36,9 @@ def test_slots_name_what_they_hold_and_lead_to_their_lines(open_page: OpenPage) 
 
 
 def test_a_narrow_pane_keeps_the_queues_as_a_strip(open_page: OpenPage) -> None:
-    page = open_page(width=1024, height=900)
-    edit_of(page)
+    page = open_page(width=900, height=900)
     page.locator("#pane-0 select[data-act=stage]").select_option("dlc")
+    expect(pane(page, "dlc").locator(".unit")).to_have_count(2)
     run_on(page, "dae", 16)
     dlc = pane(page, "dlc")
     expect(dlc.locator(".slot > button").first).to_contain_text(re.compile(r"[A-Z]\[\d+"))
