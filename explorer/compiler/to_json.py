@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from explorer.compiler.counts import ASSUMED, read_counts
 from explorer.compiler.decisions import Choice, Schedule
+from explorer.compiler.effects.effect import Measure, effect
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module, print_program
 from explorer.compiler.ir.node import Line, Made, Origin, Span
@@ -81,15 +83,24 @@ def _operation_json(operation: Operation) -> Json:
 
 def _bounded_json(compilation: Compilation, spec: StageSpec, numbers: Mapping[Span, int], with_snapshots: bool) -> Json:
     """A stage that is made and printed, unless that takes more than the compilation may."""
-    stage = compilation.stages[spec.name]
+    stage, measure = compilation.stages[spec.name], measure_of(compilation)
     try:
-        return _stage_json(spec, stage, numbers, with_snapshots) | _nests_json(compilation, stage)
+        return _stage_json(spec, stage, numbers, with_snapshots, measure) | _nests_json(compilation, stage)
     except (OutOfBudget, MemoryError) as error:
         assert isinstance(compilation.stages, Stages)
-        return _stage_json(spec, compilation.stages.stop(spec.name, error), numbers, with_snapshots)
+        return _stage_json(spec, compilation.stages.stop(spec.name, error), numbers, with_snapshots, measure)
 
 
-def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], with_snapshots: bool) -> Json:
+def measure_of(compilation: Compilation) -> Measure:
+    """What the graphs of a compilation are counted on."""
+    counts, negatives = compilation.counts, compilation.options.negatives
+    rows = ASSUMED if counts is None else read_counts(counts, compilation.counted_on)
+    return Measure(rows, negatives.count if negatives else 0)
+
+
+def _stage_json(
+    spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], with_snapshots: bool, measure: Measure
+) -> Json:
     origins = _Origins(numbers)
     return {
         "name": spec.name,
@@ -105,6 +116,7 @@ def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], with
         "lines": origins.lines(stage.lines),
         "passes": [
             _pass_json(report)
+            | {"effect": effect(report, measure)}
             | ({"before": origins.lines(report.before), "after": origins.lines(report.after)} if with_snapshots else {})
             for report in stage.passes
         ],
@@ -213,6 +225,7 @@ def _pass_json(report: PassReport) -> Json:
         "changed": report.changed,
         "ms": report.ms,
         "summary": report.summary,
+        "said": list(report.said),
         "refusals": list(report.refusals),
         "heeded": list(report.heeded),
     }

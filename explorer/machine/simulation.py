@@ -16,6 +16,7 @@ from explorer.machine.assembly.assemble import assemble
 from explorer.machine.assembly.binding import bind
 from explorer.machine.core.core import make_core
 from explorer.machine.faults import MachineError, check_queues, fault
+from explorer.machine.held import Held
 from explorer.machine.memory.memory import make_memory, make_shared
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.units.access import make_access
@@ -48,6 +49,8 @@ class Simulation:
         self.parameters = parameters
         self.assembly = assemble(program, binding, parameters.cores)
         self.image = binding.image
+        self._program = program
+        self._shapes = {name: np.shape(array) for name, array in inputs.items()}
         check_queues(program, self.assembly, parameters)
         self.machines = self._make_machines(core_alone)
         self._running = list(range(parameters.cores))
@@ -142,15 +145,17 @@ class Simulation:
 
     def watch(self, records: int) -> list[dict[str, Any]]:
         """Runs the first core a token at a time for so many records at most, and tells what each was: token, cycles at
-        which it was pushed and popped, operands.
+        which it was pushed and popped, operands, and the rows and elements of arrays that these are.
 
         For the start of a run. A record can be read once it is popped: its slots are not filled anew before the
         access unit runs again.
         """
         watched: list[dict[str, Any]] = []
+        held = Held(self._program, self.assembly, self._shapes)
         while 0 in self._running and len(watched) < records:
             self._advance(0, 1, math.inf)
-            watched.append(self._last_popped(self.machines[0]))
+            machine = self.machines[0]
+            watched.append(self._last_popped(machine) | {"held": held.since(machine.access)})
         return watched
 
     def _last_popped(self, machine: Machine) -> dict[str, Any]:

@@ -309,7 +309,7 @@ async def _compile(
         schedule=edit.schedule,
         edited=edit.edited,
         stages=stages,
-        snapshots=sorted({pane.stage for pane in edit.panes if pane.diff or pane.at is not None}),
+        snapshots=sorted(views.snapshots(edit.panes)),
         data=edit.data,
         or_usual=True,
         costs=costs,

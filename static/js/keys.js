@@ -7,6 +7,7 @@ import { openFind } from "./stages/find.js";
 import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
 import { shiftPane } from "./stages/arrange.js";
 import { activePane, addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
+import { stepChange } from "./stages/passes.js";
 import { toggleProjector } from "./guide/projector.js";
 import { showHelp, toggleDock, toggleTheme } from "./page.js";
 import { closeStory, isTelling, openStory, stepStory } from "./story/story.js";
@@ -69,6 +70,8 @@ const outside = {
   "]": () => movePane(1),
   "{": () => shiftPane(-1),
   "}": () => shiftPane(1),
+  j: () => stepChange(1),
+  k: () => stepChange(-1),
   l: () => toggle("passes"),
   d: () => toggle("diff"),
   e: () => activePane()?.querySelector('[data-act="edit-stage"]') && toggleEditing(state.active),

@@ -31,6 +31,7 @@ import {
   toggleChangedOnly,
   toggleDecisions,
 } from "./stages/panes.js";
+import { compareWith, startPasses } from "./stages/passes.js";
 import { startArranging } from "./stages/arrange.js";
 import { showRest } from "./stages/rest.js";
 import { exportAs } from "./exports/exports.js";
@@ -200,7 +201,8 @@ function startClicks() {
   });
   document.addEventListener("change", ({ target }) => {
     if (target instanceof HTMLSelectElement && target.dataset.act === "stage")
-      changePane(paneOf(target), { stage: target.value, at: null, diff: false });
+      changePane(paneOf(target), { stage: target.value, at: null, diff: false, versus: null });
+    if (target instanceof HTMLSelectElement && target.dataset.act === "versus") compareWith(paneOf(target), target.value);
     if (target instanceof HTMLInputElement && target.dataset.act === "changed-only") toggleChangedOnly();
   });
 }
@@ -226,6 +228,7 @@ function start() {
   startPage();
   startPanes();
   startDecisions();
+  startPasses();
   startEditing();
   startGraphs();
   startFind();

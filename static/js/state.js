@@ -35,7 +35,7 @@ export const state = {
  * @returns {Pane}
  */
 export const freshPane = (stage) => ({
-  ...{ stage, at: null, diff: false, passes: false, drawn: false, decisions: true, editing: false },
+  ...{ stage, at: null, diff: false, passes: false, drawn: false, decisions: true, editing: false, versus: null },
 });
 
 export const isBroken = () => !!state.facts && !state.facts.ok;
@@ -301,9 +301,12 @@ function checked(found) {
  * @returns {Pane[]}
  */
 function paneIn(found) {
-  const { stage, at, diff, passes, drawn, decisions, editing } = fieldsOf(found);
+  const { stage, at, diff, passes, drawn, decisions, editing, versus } = fieldsOf(found);
   if (typeof stage !== "string" || stage.length > 40) return [];
   const isPass = isWhole(at) && at >= 0 && at <= 1000;
+  const other = fieldsOf(versus);
+  const isPoint = typeof other.stage === "string" && other.stage.length <= 40 && isWhole(other.at) && other.at >= -1 && other.at <= 1000;
+  const point = isPoint ? { stage: String(other.stage), at: Number(other.at) } : null;
   const views = { diff: diff === true, passes: passes === true, drawn: drawn === true, decisions: decisions !== false };
-  return [{ stage, at: isPass ? at : null, ...views, editing: editing === true }];
+  return [{ stage, at: isPass ? at : null, ...views, editing: editing === true, versus: point }];
 }

@@ -41,6 +41,8 @@ export interface Pane {
   decisions: boolean;
   /** Whether the stage's text is being edited, where that has been unlocked. */
   editing: boolean;
+  /** What a difference is to, where not to what the pass was given; -1 is what the first pass was given. */
+  versus: { stage: string; at: number | null } | null;
 }
 
 /** What a compilation is made of. */
@@ -475,6 +477,8 @@ export interface QueueRecord {
   cycle: number;
   popped: number;
   values: number[];
+  /** The rows and elements of arrays that its operands are, four at most. */
+  held: string[];
 }
 export interface Throughput {
   access_alone: number;

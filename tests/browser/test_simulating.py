@@ -156,6 +156,8 @@ def test_the_window_is_dragged_and_moved(open_page: OpenPage) -> None:
     open_dock(page)
     simulate(page)
     brush = page.get_by_role("slider", name="Window over the whole run")
+    brush.press("Escape")
+    expect(brush).to_have_attribute("aria-valuetext", re.compile(r"cycles 0 to ([\d,]+) of \1$"))
     whole = brush.get_attribute("aria-valuetext") or ""
     box = page.locator(".lane.whole .chart").bounding_box()
     assert box is not None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import explorer
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.access.dlc import DlcProgram, verify_dlc
+from explorer.compiler.ir.module import Module
 from explorer.machine.assembly.binding import InputError
 from explorer.machine.faults import MachineError, QueueError
 from explorer.machine.parameters import MachineParameters, ParameterError
@@ -306,3 +309,25 @@ def test_row_read_before_it_is_written_is_not_a_number() -> None:
         one_function("copy", ("v",)), execute=(make.case("b_ite", *body, make.store("out", ("b",), "copy", "z")),)
     )
     assert np.isnan(simulate(program, {"x": np.ones(1, np.float32)}).output).all()
+
+
+def test_a_record_names_what_it_holds() -> None:
+    """Bags 0 and 1 of SLS by hand: elements of the rows that `make.sls_inputs` looks up; `done` holds nothing."""
+    inputs = make.sls_inputs()
+    records = simulate(make.sls(4), inputs).account["pushed_first"]
+    rows = [int(row) for row in inputs["idxs"] for _ in range(4)]
+    assert [record["held"] for record in records[:-1]] == [[f"vals[{row}, {at % 4}]"] for at, row in enumerate(rows)]
+    assert records[-1]["held"] == []
+
+
+def test_a_record_of_vectors_names_their_row_and_an_empty_one_nothing(root: Path) -> None:
+    text = (root / "examples" / "embedding" / "sls.emb").read_text()
+    compiled = explorer.compile(text, options={"opt": 3})
+    table = np.arange(8 * 128, dtype=np.float32).reshape(8, 128)
+    inputs = {"T": table, "idx": np.array([5, 2, 7], np.int32), "bag_ptr": np.array([0, 2, 2, 3], np.int32)}
+    program = compiled.stages["dlc"].program
+    assert isinstance(program, Module)
+    records = simulate(program, inputs).account["pushed_first"]
+    assert [record["held"] for record in records if record["values"]] == [["T[5]"], ["T[2]"], ["T[7]"]]
+    assert all(record["values"][0] == table[int(record["held"][0][2:-1]), 0] for record in records if record["values"])
+    assert all(not record["held"] for record in records if not record["values"])

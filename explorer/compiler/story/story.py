@@ -11,6 +11,7 @@ from typing import Any
 
 from explorer.compiler.compilation import Compilation, Operation
 from explorer.compiler.counts import ASSUMED, Counts, read_counts
+from explorer.compiler.effects.figures import figures, own_values, predicted, rows_by_set, stored_bytes
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
@@ -19,7 +20,6 @@ from explorer.compiler.passes.graph.storage import stored_values
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.compiler.stages import PassReport
 from explorer.compiler.story.clauses import about, names_of, own_lines
-from explorer.compiler.story.figures import figures, own_values, predicted, rows_by_set, stored_bytes
 from explorer.compiler.story.mix import instruction_mix
 from explorer.compiler.story.sources import STEPS, meaning_of, source_of
 from explorer.compiler.target import TARGETS

@@ -96,13 +96,24 @@ class Origin(Answer):
     spans: list[Annotated[list[int], Field(min_length=4, max_length=4)]]
 
 
+class Effect(Answer):
+    """A figure that a pass changed; `before` is null where what it read has no such figure."""
+
+    what: str
+    before: Count | None
+    after: Count
+
+
 class PassReport(Answer):
-    """What a pass did, why it did not, which options it looked at, and the lines before and after it."""
+    """What a pass did, in one `summary` and as what it `said` sentence by sentence, and its effect in figures; why it
+    did not, which options it looked at, and the lines before and after it."""
 
     name: str
     changed: bool
     ms: Milliseconds
     summary: str
+    said: list[str]
+    effect: list[Effect]
     refusals: list[str]
     heeded: list[str]
     before: list[Line] = []

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from explorer.compiler.effects.figures import VIEWS
 from explorer.compiler.ir.graph import Gather, Graph, operands
 from explorer.compiler.ir.work import elements
 from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.passes.graph.storage import plan_kernels, stored_values
-from explorer.compiler.story.figures import VIEWS
 from explorer.compiler.target import FLOAT_BYTES
 
 Drawing = dict[str, Any]

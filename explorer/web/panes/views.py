@@ -6,7 +6,7 @@ Nothing here knows the stages by name: they are those of `explorer.compiler.pipe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,11 +21,13 @@ from explorer.web.panes.code import FIRST_LINES, Code, by_unit, difference, fold
 from explorer.web.panes.decisions import Nest
 from explorer.web.panes.drawing import DRAWABLE, Drawing, draw
 from explorer.web.panes.editing import Edit
-from explorer.web.panes.refusals import operations_by_name, refused_of
+from explorer.web.panes.passes import PassRow, Point, Points, lines_at, pass_row, points_beside
+from explorer.web.panes.refusals import operations_by_name
 
 
 class PaneState(BaseModel):
-    """What a reader has chosen for one pane. `at` is the number of a pass; None is the stage's end."""
+    """What a reader has chosen for one pane. `at` is the number of a pass; None is the stage's end. A difference is to
+    what the pass was given, or to `versus`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -36,6 +38,7 @@ class PaneState(BaseModel):
     drawn: bool = False
     decisions: bool = True
     editing: bool = False
+    versus: Point | None = None
 
 
 class Choices(BaseModel):
@@ -46,18 +49,6 @@ class Choices(BaseModel):
     sizes: Sizes = {}
     options: Options = {}
     schedule: Schedule = {}
-
-
-@dataclass(frozen=True)
-class PassRow:
-    """One row of a pass list; `refused_of` are the operations that its refusals name, each with its label."""
-
-    name: str
-    state: str  # "changed", "refused" or "unchanged"
-    ms: float
-    summary: str
-    refusals: tuple[str, ...]
-    refused_of: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,6 +126,22 @@ class Pane:
     def changed_nothing(self) -> bool:
         """Whether a difference was asked for and there is none."""
         return self.state.diff and self.code is not None and bool(self.passes)
+
+    @property
+    def changes(self) -> str:
+        """The numbers of the passes that changed something."""
+        return " ".join(str(number) for number, row in enumerate(self.passes) if row.state == "changed")
+
+    @property
+    def points(self) -> tuple[Points, ...]:
+        """What its passes can be compared with."""
+        return points_beside(self.state.stage)
+
+    @property
+    def chosen_point(self) -> str:
+        """The point that it is compared with, as the page's menu calls it: `slc.opt1 0`."""
+        versus = self.state.versus
+        return "" if not self.state.diff else "given" if versus is None else f"{versus.stage} {versus.at}"
 
     @property
     def change_before(self) -> int | None:
@@ -251,7 +258,7 @@ def build_panes(
     labels = labels_of(compiled)
     panes = tuple(
         replace(
-            _build_pane(index, state, made.get(state.stage), labels, shown),
+            _build_pane(index, state, made, labels, shown),
             first=state.stage in made and state.stage not in best,
             again=bool(compiled.get("stopped")),
             resources=_resources(state.stage, best),
@@ -306,19 +313,22 @@ def _resources(name: str, made: Mapping[str, Mapping[str, Any]]) -> tuple[Mappin
 
 
 def _build_pane(
-    index: int, state: PaneState, stage: Mapping[str, Any] | None, labels: Mapping[int, str], part: slice
+    index: int, state: PaneState, made: Mapping[str, Mapping[str, Any]], labels: Mapping[int, str], part: slice
 ) -> Pane:
+    stage = made.get(state.stage)
     if stage is None:
         return Pane(index, state, waiting=True)
     if not stage["available"]:
         return Pane(index, state, reason=stage["reason"])
     names = operations_by_name(with_origins(stage, stage["lines"])) if state.passes else {}
-    passes = tuple(_pass_row(report, names, labels) for report in stage["passes"])
+    passes = tuple(pass_row(report, names, labels) for report in stage["passes"])
     last = len(passes) - 1
     current = last if state.at is None else min(state.at, last)
     # The last pass ends where the stage does; of others a compilation was asked for the lines, where a pane shows them.
     shown = with_origins(stage, stage["lines"] if current == last else stage["passes"][current]["after"])
     pane = Pane(index, state, ms=stage["ms"], passes=passes, current=current)
+    if state.diff and state.versus is not None and passes:
+        return _beside(pane, lines_at(made, state.versus), shown, labels, part)
     if state.diff and passes:
         report = stage["passes"][current]
         before, after = (with_origins(stage, report[side]) for side in ("before", "after"))
@@ -330,17 +340,33 @@ def _build_pane(
     return replace(pane, code=in_chunks(lines, folds_at(shown), part), units=by_unit(lines))
 
 
+def _beside(
+    pane: Pane,
+    found: tuple[str, Sequence[Mapping[str, Any]]] | None,
+    shown: Sequence[Mapping[str, Any]],
+    labels: Mapping[int, str],
+    part: slice,
+) -> Pane:
+    """A pane with its text beside another point's of the pipeline; as it is, where that is not there or the same."""
+    stage, name = pane.state.stage, f"after {pane.pass_name}, {pane.state.stage}"
+    other = "" if found is None else found[0]
+    if found is None or [line["text"] for line in found[1]] == [line["text"] for line in shown]:
+        code = in_chunks(lines_of(stage, shown, labels), folds_at(shown), part)
+        return replace(pane, code=code, sides_are=(other, name))
+    return replace(pane, sides=difference(stage, found[1], shown, labels), sides_are=(other, name))
+
+
+def snapshots(panes: Iterable[PaneState]) -> set[str]:
+    """The stages of which panes show texts before their end."""
+    own = {pane.stage for pane in panes if pane.diff or pane.at is not None}
+    return own | {pane.versus.stage for pane in panes if pane.diff and pane.versus is not None}
+
+
 def last_change(compiled: Mapping[str, Any], name: str) -> int | None:
     """The last pass of a stage that changed something; None where there is none."""
     stage = _by_name(compiled).get(name)
     changed = [number for number, report in enumerate(stage["passes"] if stage else ()) if report["changed"]]
     return changed[-1] if changed else None
-
-
-def _pass_row(report: Mapping[str, Any], names: Mapping[str, int], labels: Mapping[int, str]) -> PassRow:
-    state = "changed" if report["changed"] else "refused" if report["refusals"] else "unchanged"
-    refused = tuple((number, labels[number]) for number in refused_of(report["refusals"], names))
-    return PassRow(report["name"], state, report["ms"], report["summary"], tuple(report["refusals"]), refused)
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,7 @@ function queuesPanel(run) {
       timeline.set(occupancy.length ? occupancy : run.samples, records);
       timeline.setBusy(busyShare(access, cycles), busyShare(execute, cycles));
       timeline.moveTo(records.at(-1)?.cycle ?? 0);
+      timeline.openAround();
     },
   };
 }

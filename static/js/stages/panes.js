@@ -44,7 +44,7 @@ export function openStage(stage) {
     focusPane();
     return;
   }
-  changePane(state.active, { stage, at: null, diff: false });
+  changePane(state.active, { stage, at: null, diff: false, versus: null });
 }
 
 /**
@@ -57,7 +57,7 @@ export function openPass(stage, at, diff = false) {
   const shown = state.panes.findIndex((pane) => pane.stage === stage);
   const index = shown < 0 ? state.active : shown;
   activate(index);
-  changePane(index, { stage, at, passes: true, diff, drawn: false });
+  changePane(index, { stage, at, passes: true, diff, drawn: false, versus: null });
 }
 
 export function addPane() {
@@ -89,7 +89,7 @@ export function step(by, index = state.active) {
   const pane = paneElements()[index];
   const last = Number(pane?.dataset.last ?? -1);
   if (!pane || last < 0) return;
-  const at = Math.max(0, Math.min(last, Number(pane.dataset.at) + by));
+  const at = Math.max(0, Math.min(last, (state.panes[index].at ?? last) + by));
   changePane(index, { at: at === last ? null : at });
 }
 
@@ -100,7 +100,7 @@ export const toggleDecisions = (index) =>
 /** @param {"diff" | "passes"} what */
 export const toggle = (what, index = state.active) => {
   if (Number(paneElements()[index]?.dataset.last) < 0) return;
-  changePane(index, { [what]: !state.panes[index][what], ...(what === "diff" && { drawn: false }) });
+  changePane(index, { [what]: !state.panes[index][what], ...(what === "diff" && { drawn: false, versus: null }) });
 };
 
 export function toggleChangedOnly() {

@@ -1,6 +1,7 @@
 // What lies in the queues, beside the two units' programs: the records that a run told one by one, as the cursor
 // finds them; and the lines that push and pop them.
-import { h, need, queryAll, whole } from "../dom.js";
+import { around, byId, h, need, queryAll, whole } from "../dom.js";
+import { say } from "../page.js";
 import { on } from "../state.js";
 /** @import { QueueRecord } from "../types.d.ts" */
 
@@ -21,10 +22,14 @@ const figure = (value) => (Number.isInteger(value) ? String(value) : value.toPre
  * @param {QueueRecord} record
  * @param {boolean} isNext whether it is the next to be popped
  */
-function slot({ token, values }, isNext) {
-  const text = !values.length ? "" : values.length === 1 ? figure(values[0]) : `${figure(values[0])}, … ${values.length}`;
-  const title = `${token}${values.length ? `: ${values.slice(0, 64).map(figure).join(", ")}${values.length > 64 ? " …" : ""}` : ", no data"}`;
-  const row = h("li.slot", { title }, h("span", token), h(values.length ? "span" : "span.no", text));
+function slot({ token, values, held }, isNext) {
+  const first = !values.length ? "" : values.length === 1 ? figure(values[0]) : `${figure(values[0])}, … ${values.length}`;
+  const figures = values.length ? values.slice(0, 64).map(figure).join(", ") + (values.length > 64 ? " …" : "") : "no data";
+  const title = `${token}${held.length ? `, ${held.join(", ")}` : ""}: ${figures}`;
+  const label = `${token}${held.length ? `, ${held.join(", ")}` : ""}: go to its line`;
+  const text = held[0] ?? first;
+  const button = h("button", { type: "button", title, "aria-label": label, "data-token": token }, h("span", token), h(values.length ? "span" : "span.no", text));
+  const row = h("li.slot", button);
   if (!values.length) row.classList.add("bare");
   if (isNext) row.classList.add("out");
   return row;
@@ -41,7 +46,7 @@ function slots() {
   const empty = Array.from({ length: free }, () => h("li.slot.free", { "aria-hidden": "true" }, h("span", "\u00a0"), h("span", "\u00a0")));
   return [
     h("p.label", `cycle ${whole(at)}, push ↓`),
-    h("ol", { tabindex: "0", "aria-label": "Control tokens and their data, the next to be popped first" }, ...rows, ...empty),
+    h("ol", { "aria-label": "Control tokens and their data, the next to be popped first" }, ...rows, ...empty),
     h("p.label", "↓ pop"),
   ];
 }
@@ -52,10 +57,38 @@ function paintLines() {
   const pushed = records.findLast(({ cycle }) => cycle <= at);
   const taken = records.findLast(({ popped }) => popped <= at);
   for (const pane of queryAll(document, "#panes .pane:has(.two)")) {
-    if (pushed) mark(queryAll(pane, ".unit:first-child .l"), ` = ${pushed.token}`, "callback(");
-    if (taken) mark(queryAll(pane, ".unit:last-child .l"), `== ${taken.token})`, "if (");
+    if (pushed) pusher(pane, pushed.token)?.classList.add("here");
+    if (taken) one(queryAll(pane, ".unit:last-child .l"), `== ${taken.token})`, "if (")?.classList.add("here");
+    if (pushed) slcLines(pane, pushed.token).forEach((line) => line.classList.add("here"));
   }
 }
+
+/**
+ * The line of the access unit that pushes a token.
+ * @param {HTMLElement} pane
+ * @param {string} token
+ */
+const pusher = (pane, token) => one(queryAll(pane, ".unit:first-child .l"), ` = ${token}`, "callback(");
+
+/**
+ * The callbacks in SLC that a token stands for: they are of the same operations, and of those in the same order.
+ * @param {HTMLElement} pane the one of DLC
+ * @param {string} token
+ */
+function slcLines(pane, token) {
+  const own = pusher(pane, token);
+  if (!own) return [];
+  const like = (/** @type {HTMLElement} */ line) => line.dataset.operations === own.dataset.operations;
+  const tokens = queryAll(pane, ".unit:first-child .l").filter((line) => like(line) && codeOf(line).includes("callback("));
+  return queryAll(document, '#panes .pane[data-stage^="slc"]:not(:has(.diff))').flatMap((other) => {
+    const callbacks = queryAll(other, ".l").filter((line) => like(line) && codeOf(line).includes("callback {"));
+    if (callbacks.length === tokens.length) return [callbacks[tokens.indexOf(own)]];
+    return callbacks.length === 1 ? callbacks : [];
+  });
+}
+
+/** @param {HTMLElement} line */
+const codeOf = (line) => need(line, ".t").textContent;
 
 /**
  * A token may be of several kernels: then no line is known to be the one.
@@ -63,12 +96,22 @@ function paintLines() {
  * @param {string} end
  * @param {string} begin
  */
-function mark(lines, end, begin) {
-  const found = lines.filter((line) => {
-    const code = need(line, ".t").textContent;
-    return code.includes(begin) && code.includes(end);
-  });
-  if (found.length === 1) found[0].classList.add("here");
+function one(lines, end, begin) {
+  const found = lines.filter((line) => codeOf(line).includes(begin) && codeOf(line).includes(end));
+  return found.length === 1 ? found[0] : null;
+}
+
+/**
+ * To the line that pushes a slot's token, in the pane beside it.
+ * @param {HTMLElement} button
+ */
+function goToLine(button) {
+  const pane = around(button, ".pane");
+  const line = pane && pusher(pane, button.dataset.token ?? "");
+  if (!line) return say("Several kernels have a token of this name: its line is not known.");
+  line.scrollIntoView({ block: "center" });
+  for (const each of queryAll(pane, ".l.here")) each.classList.toggle("here", each === line);
+  line.classList.add("here");
 }
 
 function paint() {
@@ -86,6 +129,10 @@ export function startQueues() {
     if (records.length) paint();
   });
   on("painted", paint);
+  byId("panes").addEventListener("click", ({ target }) => {
+    const button = around(target, ".slot > button");
+    if (button) goToLine(button);
+  });
   on("facts", ({ ok }) => {
     // Another program has other tokens.
     if (ok) records = [];

@@ -4,7 +4,7 @@ import { h, icon, need, short, whole } from "../dom.js";
 import { plotLane, unitLane } from "./lanes.js";
 import { emit } from "../state.js";
 import { listenToCursor, listenToWindow } from "./steering.js";
-import { endOf, follow, freshView, nextStop, sampleAtCursor } from "./view.js";
+import { endOf, follow, freshView, nextStop, sampleAtCursor, setWindow } from "./view.js";
 /** @import { MachineState, QueueRecord } from "../types.d.ts" */
 /** @import { View } from "./view.js" */
 
@@ -34,10 +34,7 @@ export function showTimeline(parent, capacity) {
   const plots = makePlots(parts, view, capacity);
   const timeline = makeTimeline(parts, plots, view);
   listenToCursor(parts, view, timeline);
-  listenToWindow(parts, view, () => {
-    for (const { plot } of plots.filter(({ isWindow }) => isWindow)) plot.setScale("x", { min: view.from, max: view.to });
-    paint(parts, view);
-  });
+  listenToWindow(parts, view, () => showWindow(parts, plots, view));
   shown = timeline;
   return timeline;
 }
@@ -57,6 +54,14 @@ function makeTimeline(parts, plots, view) {
   };
   return {
     moveTo,
+    /** The window over the whole run becomes one over what is told one by one, and as much again, at the cursor. */
+    openAround() {
+      if (!view.isWhole || !view.records.length) return;
+      const width = 2 * (view.records[view.records.length - 1].popped - view.records[0].cycle);
+      if (width >= endOf(view)) return;
+      setWindow(view, view.at - width / 2, view.at + width / 2);
+      showWindow(parts, plots, view);
+    },
     /** @param {number} by stops */
     step: (by) => moveTo(nextStop(view, by)),
     /**
@@ -84,6 +89,16 @@ function makeTimeline(parts, plots, view) {
       for (const { plot } of plots) plot.redraw();
     },
   };
+}
+
+/**
+ * @param {Parts} parts
+ * @param {Plots} plots
+ * @param {View} view
+ */
+function showWindow(parts, plots, view) {
+  for (const { plot } of plots.filter(({ isWindow }) => isWindow)) plot.setScale("x", { min: view.from, max: view.to });
+  paint(parts, view);
 }
 
 /** @param {number} share */

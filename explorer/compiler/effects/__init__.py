@@ -1,0 +1,1 @@
+"""What passes changed of a program, in figures."""

@@ -1,0 +1,47 @@
+"""The queues beside a program: what slots hold, the lines that they come from, and the strip of a narrow pane."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.driving import edit_of, pane, run_on
+
+pytestmark = pytest.mark.browser
+
+
+def test_slots_name_what_they_hold_and_lead_to_their_lines(open_page: OpenPage) -> None:
+    page = open_page("/?example=embedding/sls")
+    edit_of(page)
+    page.locator("#dock-toggle").click()
+    page.locator('.seg [data-target="dae"]').click()
+    page.locator("#run").click()
+    dlc = pane(page, "dlc")
+    slot = dlc.locator(".slot > button").first
+    expect(slot).to_contain_text(re.compile(r"T\[\d+\]"))
+    # The line that pushed last, in SLC as well: the callback of the same operations, in the same order.
+    here = pane(page, "slc.opt3").locator(".l.here")
+    expect(here).to_have_count(1)
+    expect(here).to_contain_text("slcv.callback {")
+    # The window opens around the cursor: the run is longer than what is told one by one.
+    brush = page.get_by_role("slider", name="Window over the whole run")
+    expect(brush).to_have_attribute("aria-valuetext", re.compile(r"cycles [\d,]+ to [\d,]+ of [\d,]+"))
+    slot.click(position={"x": 8, "y": 8})
+    line = dlc.locator(".unit").first.locator(".l.here")
+    expect(line).to_contain_text(f"= {slot.get_attribute('data-token')}")
+    expect(line).to_be_in_viewport()
+
+
+def test_a_narrow_pane_keeps_the_queues_as_a_strip(open_page: OpenPage) -> None:
+    page = open_page(width=900, height=900)
+    page.locator("#pane-0 select[data-act=stage]").select_option("dlc")
+    expect(pane(page, "dlc").locator(".unit")).to_have_count(2)
+    run_on(page, "dae", 16)
+    dlc = pane(page, "dlc")
+    expect(dlc.locator(".slot > button").first).to_contain_text(re.compile(r"[A-Z]\[\d+"))
+    strip = dlc.locator(".qs").bounding_box()
+    assert strip
+    assert strip["height"] < 60 < strip["width"]
