@@ -1,5 +1,6 @@
 // What each option would change of the model in hand, asked for when the reader pauses, and the rest folded away.
 import { byId, queryAll } from "../dom.js";
+import { tellEffect } from "../model/settings.js";
 import { isBroken, isCurrent, on, state } from "../state.js";
 /** @import { Flips } from "../types.d.ts" */
 
@@ -55,8 +56,8 @@ function paint(found) {
     const isOn = row.querySelector('[aria-checked="true"]') !== null;
     const verb = isOn ? "changes" : "would change";
     const told = label.dataset.effect ? state.goodFacts?.effects[label.dataset.effect] : "";
-    label.textContent = stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here";
-    label.title = stages.length ? `${verb} ${stages.join(", ")}` : label.textContent;
+    tellEffect(label, stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here");
+    label.title = stages.length ? `${verb} ${stages.join(", ")}` : (label.textContent ?? "");
   }
   fold();
 }
