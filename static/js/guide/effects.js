@@ -1,5 +1,6 @@
 // What each option would change of the model in hand, asked for when the reader pauses, and the rest folded away.
 import { byId, queryAll } from "../dom.js";
+import { showPlace } from "../model/editor.js";
 import { tellEffect } from "../model/settings.js";
 import { isBroken, isCurrent, on, state } from "../state.js";
 /** @import { Flips } from "../types.d.ts" */
@@ -79,8 +80,11 @@ export function showMore(button) {
 // Errors want the room that sizes and options take; what was open comes back with a text that compiles.
 /** @type {HTMLDetailsElement[]} */
 let folded = [];
+let wasBad = false;
 /** @param {boolean} isBad */
 function makeRoom(isBad) {
+  if (isBad && !wasBad) requestAnimationFrame(showFirst);
+  wasBad = isBad;
   if (!isBad) {
     for (const part of folded) part.open = true;
     folded = [];
@@ -88,6 +92,12 @@ function makeRoom(isBad) {
     folded = queryAll(document, ".model > details[open]", HTMLDetailsElement);
     for (const part of folded) part.open = false;
   }
+}
+
+// Not every problem is of the text: an option has no place in it.
+function showFirst() {
+  const first = state.facts?.diagnostics.find(({ line }) => line !== null);
+  if (first && first.line !== null) showPlace({ line: first.line, column: first.column ?? 1 });
 }
 
 export function startEffects() {
