@@ -30,6 +30,13 @@ def run(text: str, on: Any, data: str, against: dict[str, Any], **fields: Any) -
     return list(execute(RunRequest(text=text, on=on, data=data, against=side, repeat=6, **fields)))
 
 
+def test_a_time_that_is_there_already_is_that_of_the_first_turn() -> None:
+    ours, peer = Contender("", lambda: 2.0, samples=[1.0]), Contender("peer", lambda: 5.0)
+    turns = [(event["index"], event.get("of", "")) for event in by_turns([ours, peer], 3)]
+    assert turns == [(0, "peer"), (1, "peer"), (1, ""), (2, ""), (2, "peer")]
+    assert ours.samples == [1.0, 2.0, 2.0]
+
+
 def test_both_sides_are_timed_by_turns_in_one_run_on_a_cpu() -> None:
     options: dict[str, str | int | bool] = {"grad": True}
     *events, last = run(RGAT, "cpu", "tiny", {"options": {**options, "compact": False}}, options=options)

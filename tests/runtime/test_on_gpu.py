@@ -173,6 +173,8 @@ def test_a_peer_takes_turns_and_its_figures_are_beside_ours(
     assert peer["ratio"] == peer["median_ms"] / last["median_ms"]
     turns = [event.get("of", "") for event in before if event["event"] == "sample"]
     assert turns == ["", "eager PyTorch", "eager PyTorch", ""] * 2
+    told = [event.get("what", event["event"]) for event in before]
+    assert told.index("sample") < told.index(on_gpu.SETTING_UP_PEERS)  # nobody waits for the peer to see a time
     assert "eager PyTorch" in summary(last)
 
 

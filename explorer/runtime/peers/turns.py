@@ -28,9 +28,12 @@ class Contender:
 
 def by_turns(contenders: Sequence[Contender], repeat: int) -> Iterator[Event]:
     """Fills in the samples of all, a sample each a turn, in the other order at every second turn: who comes second
-    finds the caches and the clock as the first one left them. Ends early where the first, which is ours, fails."""
+    finds the caches and the clock as the first one left them. Samples that one has already are those of its first
+    turns. Ends early where the first, which is ours, fails."""
+    taken = [len(each.samples) for each in contenders]
     for index in range(repeat):
-        turn = [each for each in contenders if each.has_turn(index, repeat)]
+        waiting = [each for each, count in zip(contenders, taken, strict=True) if index >= count]
+        turn = [each for each in waiting if each.has_turn(index, repeat)]
         for contender in reversed(turn) if index % 2 else turn:
             ms = contender.measure()
             if ms is not None:
