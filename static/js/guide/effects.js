@@ -97,7 +97,7 @@ function makeRoom(isBad) {
 // Not every problem is of the text: an option has no place in it.
 function showFirst() {
   const first = state.facts?.diagnostics.find(({ line }) => line !== null);
-  if (first && first.line !== null) showPlace({ line: first.line, column: first.column ?? 1 });
+  if (first && first.line !== null) showPlace(first);
 }
 
 export function startEffects() {
