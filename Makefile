@@ -28,10 +28,10 @@ NODE_IS_NEW := node -e 'const [a, b] = process.versions.node.split(".").map(Numb
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test golden sweep lint types pytest bench bundle image clean
+.PHONY: help setup run test screenshots golden sweep lint types pytest bench bundle image clean
 
 help: ## print this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "  variables: HOST PORT DATA (run), ARGS (test, sweep, pytest, bench), SUITE (bench), EXTRAS (set-up), PYTHON"
 
 run: setup ## serve the page on HOST:PORT, with the graphs in DATA if given
@@ -51,6 +51,9 @@ sweep: setup ## the long tests, marked `sweep`: half an hour; ARGS goes to pytes
 
 golden: setup ## record the examples' strategies and CUDA texts as they are now, on purpose: read the diff
 	$(BIN)/python -m pytest tests/compiler/schedule/test_examples_kept.py --update-golden $(ARGS)
+
+screenshots: setup ## the page's main states as pictures in screenshots/; ARGS=--readme also renews those in docs/
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 lint: $(PACKAGES) $(BROWSER_PACKAGES) ## ruff, and eslint on static/
 	$(BIN)/ruff check .
@@ -74,7 +77,7 @@ image: ## build the container image `explorer`; EXTRAS=gpu for one that can use 
 	docker build --tag explorer --build-arg EXTRAS=$(if $(findstring gpu,$(EXTRAS)),gpu) .
 
 clean: ## remove everything that make made
-	rm -rf .venv node_modules static/dist build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv node_modules static/dist build screenshots *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/bin/pip:

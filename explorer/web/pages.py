@@ -35,6 +35,7 @@ from explorer.web.keeping.messages import as_kept
 from explorer.web.panes import code, decisions, given, views
 from explorer.web.panes.forks import with_edits
 from explorer.web.panes.patches import ShownTexts, in_patches
+from explorer.web.panes.refusals import refused_by_option
 from explorer.web.templates.environment import TEMPLATES, drawn
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
@@ -499,8 +500,9 @@ def _facts(edit: Edit, compiled: Compiled) -> dict[str, Any]:
     keys += ["options", "schedule", "edited", "diagnostics", "operations"]
     effects = settings.effects(compiled) if compiled["ok"] else {}
     heeded = settings.heeded(compiled) if compiled["ok"] else []
-    own = {"edit": edit.number, "effects": effects, "heeded": heeded, "lists": views.kind_of_lists(compiled)}
-    own["programs"] = views.programs(compiled)
+    refused = refused_by_option(compiled) if compiled["ok"] else {}
+    own = {"edit": edit.number, "effects": effects, "refused": refused, "heeded": heeded}
+    own |= {"lists": views.kind_of_lists(compiled), "programs": views.programs(compiled)}
     return own | {key: compiled[key] for key in keys if key in compiled}
 
 

@@ -143,13 +143,18 @@ def _parameter(name: str, value: Any, note: Mapping[str, Any]) -> Parameter:
 def effects(compiled: Mapping[str, Any]) -> dict[str, str]:
     """What each option that is on does to this program, by the option's name: its pass has told it."""
     told: dict[str, str] = {}
-    on = [switch.name for switch in SWITCHES if compiled["options"][switch.name]]
-    options = {PASSES.get(name, name): name for name in on}
+    options = passes_on(compiled)
     for stage in compiled["stages"]:
         for report in stage["passes"]:
             if report["name"] in options:
                 told[options[report["name"]]] = _effect(stage["name"], report)
     return told
+
+
+def passes_on(compiled: Mapping[str, Any]) -> dict[str, str]:
+    """The options that are on, by the name of the pass of each."""
+    on = [switch.name for switch in SWITCHES if compiled["options"][switch.name]]
+    return {PASSES.get(name, name): name for name in on}
 
 
 def idle_sizes(text: str, compiled: Mapping[str, Any]) -> list[str]:

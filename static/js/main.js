@@ -1,6 +1,6 @@
 // Where the page starts: what was kept is put back, the parts are started, and clicks find their action.
 import { askForHandIn, backToOwn, dismissSent, openAssignment, openSent, startClass } from "./classroom.js";
-import { edited, showTrouble, startCompiling } from "./model/compile.js";
+import { edited, showTrouble, startCompiling, tryAgain } from "./model/compile.js";
 import { around, byId, h } from "./dom.js";
 import { makeEditor, replaceText } from "./model/editor.js";
 import { resetDecision, resetDecisions, startDecisions } from "./stages/decisions.js";
@@ -106,6 +106,7 @@ const actions = {
   "size-reset": resetSize,
   stop: () => stop(),
   "swap-sides": swapSides,
+  "try-again": tryAgain,
   story: (element) => openStory(element.dataset.operation ? Number(element.dataset.operation) : undefined),
   "story-after": () => stepStory(1),
   "story-before": () => stepStory(-1),

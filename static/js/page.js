@@ -88,6 +88,8 @@ function startDrag() {
 
 export function startPage() {
   startDrag();
+  // What is drawn on a canvas has the colours that it was drawn with.
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => emit("theme", undefined));
   // Small screens start with sizes and options folded.
   const isSmall = matchMedia(
     "(min-width: 700px) and (max-width: 1199px), (min-width: 700px) and (max-height: 820px)",

@@ -160,6 +160,7 @@ export interface GoodFacts extends AnyFacts {
   edited: EditedFact[];
   operations: Operation[];
   effects: Record<string, string>;
+  refused: Record<string, number>; // by option, the operation that its pass refused first
   heeded: string[];
   /** Side A of a comparison, where it compiles. */
   against: Pick<GoodFacts, "sizes" | "options" | "schedule" | "programs"> | null;

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -87,7 +88,14 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(data_dir: Path) -> Iterator[str]:
     """Where `explorer serve` answers."""
-    command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    with serving("--data-dir", str(data_dir)) as address:
+        yield address
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[str]:
+    """Run `explorer serve` with these arguments until it is no longer asked for; yields its address."""
+    command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import change, edit_of, editor_text, expect_edit_after, write
+from tests.browser.driving import DISTMULT, change, edit_of, editor_text, expect_edit_after, write
 from tests.browser.test_accessibility import AXE, violations
 
 pytestmark = pytest.mark.browser
@@ -73,6 +73,11 @@ def test_errors_make_room_and_an_empty_editor_offers_a_beginning(open_page: Open
     expect(page.locator("#problems")).to_contain_text("Q")
     assert options.get_attribute("open") is None
     expect(page.locator(".diag").first).to_be_in_viewport()
+    write(page, "# none\n" * 5)
+    write(page, DISTMULT)
+    expect(page.locator("#problems li")).to_have_count(0)
+    write(page, DISTMULT.replace("R[r]", "Q[r]") + "# one of many lines\n" * 200)
+    expect(page.locator(".diag").first).to_be_in_viewport(ratio=1)
     write(page, "\n")
     page.locator("#offer button").first.click()
     expect(page.locator("#example-file")).to_have_text("distmult.emb")

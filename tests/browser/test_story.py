@@ -58,6 +58,12 @@ def test_a_hop_opens_its_pass_and_a_refusal_its_operation(open_page: OpenPage) -
     expect(graph.locator(".pass[aria-current]")).to_contain_text("compact")
     expect(graph.locator(".diff")).to_be_visible()
 
+    hint = page.locator("#aggregate-effect button")
+    expect(hint).to_contain_text("refused")
+    hint.click()
+    told(page)
+    expect(page.locator(".hop", has_text="aggregate_first").first).to_be_visible()
+
 
 def test_a_story_ends_with_the_last_run_and_its_instructions(open_page: OpenPage) -> None:
     page = open_page()

@@ -7,6 +7,8 @@ from typing import Any
 
 from explorer.compiler.ir.node import Line
 from explorer.compiler.story.clauses import NAME, defined
+from explorer.compiler.to_json import with_origins
+from explorer.web import settings
 
 
 def operations_by_name(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -26,6 +28,19 @@ def refused_of(refusals: Iterable[str], operations: Mapping[str, int]) -> Sequen
         for text in refusals
     )
     return tuple(dict.fromkeys(number for number in firsts if number is not None))
+
+
+def refused_by_option(compiled: Mapping[str, Any]) -> dict[str, int]:
+    """By option that is on, the operation that its pass refused first, where a refusal names one."""
+    options = settings.passes_on(compiled)
+    found: dict[str, int] = {}
+    for stage in compiled["stages"]:
+        refusing = [row for row in stage["passes"] if row["name"] in options and row["refusals"] and not row["changed"]]
+        names = operations_by_name(with_origins(stage, stage["lines"])) if refusing else {}
+        for report in refusing:
+            for number in refused_of(report["refusals"], names)[:1]:
+                found[options[report["name"]]] = number
+    return found
 
 
 def _plain(name: str) -> str:

@@ -1,5 +1,7 @@
 // What each option would change of the model in hand, asked for when the reader pauses, and the rest folded away.
 import { byId, queryAll } from "../dom.js";
+import { showPlace } from "../model/editor.js";
+import { tellEffect } from "../model/settings.js";
 import { isBroken, isCurrent, on, state } from "../state.js";
 /** @import { Flips } from "../types.d.ts" */
 
@@ -55,8 +57,8 @@ function paint(found) {
     const isOn = row.querySelector('[aria-checked="true"]') !== null;
     const verb = isOn ? "changes" : "would change";
     const told = label.dataset.effect ? state.goodFacts?.effects[label.dataset.effect] : "";
-    label.textContent = stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here";
-    label.title = stages.length ? `${verb} ${stages.join(", ")}` : label.textContent;
+    tellEffect(label, stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here");
+    label.title = stages.length ? `${verb} ${stages.join(", ")}` : (label.textContent ?? "");
   }
   fold();
 }
@@ -78,8 +80,11 @@ export function showMore(button) {
 // Errors want the room that sizes and options take; what was open comes back with a text that compiles.
 /** @type {HTMLDetailsElement[]} */
 let folded = [];
+let wasBad = false;
 /** @param {boolean} isBad */
 function makeRoom(isBad) {
+  if (isBad && !wasBad) requestAnimationFrame(showFirst);
+  wasBad = isBad;
   if (!isBad) {
     for (const part of folded) part.open = true;
     folded = [];
@@ -87,6 +92,12 @@ function makeRoom(isBad) {
     folded = queryAll(document, ".model > details[open]", HTMLDetailsElement);
     for (const part of folded) part.open = false;
   }
+}
+
+// Not every problem is of the text: an option has no place in it.
+function showFirst() {
+  const first = state.facts?.diagnostics.find(({ line }) => line !== null);
+  if (first && first.line !== null) showPlace(first);
 }
 
 export function startEffects() {

@@ -20,6 +20,8 @@ let idle;
 let busy;
 let asked = 0; // when the newest edit was sent
 let pause = PAUSE.most;
+let sendAgain = () => {}; // the newest request, as it was
+let isAgain = false; // whether the reader asked for it once more
 
 // The text, a size or an option changed: the stages no longer show it.
 export function edited() {
@@ -87,6 +89,7 @@ function dropOldSizes(before, after) {
  */
 function post(path, input) {
   const target = byId("panes");
+  sendAgain = () => post(path, input);
   const sent = {
     text: input.text,
     edit: input.edit,
@@ -151,13 +154,26 @@ function showBusy(edit) {
 /**
  * A sentence in the place of the status, for what the server or the network did.
  * @param {string} sentence
+ * @param {boolean} mayPass whether the same request may go well a moment later
  */
-export function showTrouble(sentence) {
+export function showTrouble(sentence, mayPass = false) {
   clearTimeout(busy);
   const text = document.createElement("span");
   text.className = "bad";
   text.textContent = sentence;
   byId("status").replaceChildren(text);
+  if (!mayPass) return;
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", className: "btn line s", textContent: "Try again" });
+  button.dataset.act = "try-again";
+  byId("status").append(button);
+  if (isAgain) button.focus(); // where the reader was
+}
+
+// The request that failed once more, without an edit.
+export function tryAgain() {
+  isAgain = true;
+  sendAgain();
 }
 
 function readFacts() {
@@ -187,7 +203,8 @@ function refused(xhr) {
   } catch {
     // No JSON: the status code has to do.
   }
-  showTrouble([...parts, "Your text is kept."].filter(Boolean).map(sentence).join(" "));
+  const mayPass = xhr.status >= 500 || xhr.status === 429;
+  showTrouble([...parts, "Your text is kept."].filter(Boolean).map(sentence).join(" "), mayPass);
 }
 
 /** @param {string} text */
@@ -213,6 +230,7 @@ export function startCompiling() {
     if (xhr.status === 0 || !successful) return;
     if (xhr.getResponseHeader("X-Edit") !== String(state.edit)) return;
     clearTimeout(busy);
+    isAgain = false;
     const path = pathInfo.requestPath;
     if (path === "/compile") readFacts();
     emit("swapped", path);
@@ -223,7 +241,7 @@ export function startCompiling() {
   });
   body.addEventListener("htmx:responseError", (event) => refused(event.detail.xhr));
   body.addEventListener("htmx:sendError", () =>
-    showTrouble("The server does not answer. Your text is kept; edit to try again."),
+    showTrouble("The server does not answer. Your text is kept.", true),
   );
   on("text", (text) => {
     dropOldSizes(state.text, text);

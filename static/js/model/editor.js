@@ -11,7 +11,7 @@ import { modelLanguage } from "./language.js";
 import { emit, on, state } from "../state.js";
 /** @import { Range, StateEffectType } from "@codemirror/state" */
 /** @import { KeyBinding } from "@codemirror/view" */
-/** @import { Events, Operation } from "../types.d.ts" */
+/** @import { Place, Events, Operation } from "../types.d.ts" */
 
 /** @typedef {[from: number, to: number]} Span offsets in the text */
 /** @typedef {{ id: number, label: string, op: string, span: Span, extent: Span }} Placed an operation in the text */
@@ -98,9 +98,12 @@ const pointer = EditorView.domEventHandlers({
   mouseleave: () => emit("point", []),
 });
 
+let wasPasted = false;
 const listener = EditorView.updateListener.of((update) => {
-  if (update.docChanged) emit("text", update.state.doc.toString());
-  else if (update.selectionSet && update.transactions.some((t) => t.isUserEvent("select"))) {
+  if (update.docChanged) {
+    wasPasted = update.transactions.some((t) => t.isUserEvent("input.paste"));
+    emit("text", update.state.doc.toString());
+  } else if (update.selectionSet && update.transactions.some((t) => t.isUserEvent("select"))) {
     const id = operationAt(update.state, update.state.selection.main.head);
     if (id !== null) emit("point", [id]);
   }
@@ -163,6 +166,20 @@ export function goTo(place) {
   const at = offsetOf(view.state.doc, place.line, place.column);
   view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
   view.focus();
+}
+
+const ROOM = 80; // px, of what stands below a problem's line
+
+/**
+ * A problem's place in view. Who types keeps the line of the cursor in view, so that nothing moves that far away.
+ * @param {Place} place
+ */
+export function showPlace(place) {
+  const at = offsetOf(view.state.doc, place.line, place.column);
+  const [top, cursor] = [at, view.state.selection.main.head].map((where) => view.lineBlockAt(where).top);
+  const isFar = Math.abs(top - cursor) + ROOM > view.scrollDOM.clientHeight;
+  if (isFar && view.hasFocus && !wasPasted) return;
+  view.dispatch({ effects: EditorView.scrollIntoView(at, { y: "nearest", yMargin: ROOM }) });
 }
 
 /**

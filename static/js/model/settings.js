@@ -1,6 +1,6 @@
 // Sizes and options: what they are, and an edit when they change.
 import { edited } from "./compile.js";
-import { around, byId, need, query, queryAll } from "../dom.js";
+import { around, byId, h, need, query, queryAll } from "../dom.js";
 import { on, state, SUMS, WORDS } from "../state.js";
 /** @import { Facts, HtmxSwap, Options } from "../types.d.ts" */
 
@@ -175,7 +175,19 @@ function numberEvent({ target }) {
 function showEffects(facts) {
   if (!facts.ok) return;
   for (const label of queryAll(document, "[data-effect]"))
-    label.textContent = facts.effects[label.dataset.effect ?? ""] ?? label.title;
+    tellEffect(label, facts.effects[label.dataset.effect ?? ""] ?? label.title);
+}
+
+/**
+ * What an option does; where it refused an operation, the way to the story of that.
+ * @param {HTMLElement} label
+ * @param {string} told
+ */
+export function tellEffect(label, told) {
+  const operation = state.goodFacts?.refused[label.dataset.effect ?? ""];
+  if (operation === undefined || !told.startsWith("refused")) return label.replaceChildren(told);
+  const button = h("button.link", { type: "button", "data-act": "story", "data-operation": String(operation) }, told);
+  label.replaceChildren(button);
 }
 
 /**

@@ -41,8 +41,8 @@ export function openStage(stage) {
   const shown = state.panes.findIndex((pane) => pane.stage === stage);
   if (shown >= 0) {
     activate(shown);
-    focusPane();
-    return;
+    if (activePane()?.checkVisibility()) return focusPane();
+    fitPanes(); // the window is narrower than it was: there is no room for that pane
   }
   changePane(state.active, { stage, at: null, diff: false, versus: null });
 }

@@ -16,6 +16,19 @@ import { endOf } from "./view.js";
  * @property {boolean} [isAxis] nothing but the numbers of the cycles
  */
 
+const DIGIT = 8; // px, at least the width of one
+
+/**
+ * Whether the number of a cycle, centred on its tick, ends before the axis does.
+ * @param {uPlot.Scale} scale
+ * @param {number} tick
+ * @param {number} width px of the axis
+ */
+function hasRoom({ min, max }, tick, width) {
+  if (!tick || min === undefined || max === undefined) return false;
+  return ((max - tick) / (max - min)) * width > (whole(tick).length * DIGIT) / 2;
+}
+
 /**
  * @param {HTMLElement} element
  * @param {Lane} lane
@@ -36,7 +49,7 @@ export function plotLane(element, { height, range, cap, draw, isAxis = false }) 
     size: 20,
     grid: { show: false },
     space: 70,
-    values: (_, ticks) => ticks.map((tick) => (tick ? whole(tick) : "")),
+    values: ({ scales, width }, ticks) => ticks.map((tick) => (hasRoom(scales.x, tick, width) ? whole(tick) : "")),
   };
   /** @type {(u: uPlot, low: number, high: number) => Range.MinMax} */
   const upTo = (_, __, high) => [0, hasLine ? (Math.max(high ?? 0, cap ?? 0) || 1) * 1.05 : 1];
