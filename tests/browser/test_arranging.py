@@ -36,10 +36,10 @@ def test_panes_are_resized_and_moved_and_stay_so(open_page: OpenPage) -> None:
     page.keyboard.press("}")
     expect(page.locator("#pane-1")).to_have_attribute("data-stage", "graph")
     assert stages(page) == ["loops", "graph", "slc", "cuda"]
-    header, target = page.locator("#pane-3 .ph").bounding_box(), page.locator("#pane-0 .body").bounding_box()
-    assert header
+    name, target = page.locator("#pane-3 .at b").bounding_box(), page.locator("#pane-0 .body").bounding_box()
+    assert name
     assert target
-    page.mouse.move(header["x"] + header["width"] * 0.6, header["y"] + 15)
+    page.mouse.move(name["x"] + name["width"] / 2, name["y"] + name["height"] / 2)
     page.mouse.down()
     page.mouse.move(target["x"] + 60, target["y"] + 60, steps=3)
     page.mouse.up()
