@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
-from explorer.compiler.edited.forking import Read, fork
-from explorer.compiler.edited.verdict import NOT_RUN, EditedStage, Verdict
+from explorer.compiler.edited.verdict import NOT_RUN, EditedStage, Read, Verdict
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph, Value, operator_name
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -160,6 +159,8 @@ class Compilation:
         its stage to the compiler, and of one that is wrong nothing is made."""
         if not (self.ok and edited):
             return self
+        from explorer.compiler.edited.forking import fork  # which loads the parsers of the stages
+
         assert isinstance(self.stages, Stages)
         stages, edits = self.stages, list[EditedStage]()
         for name in [*(spec.name for spec in STAGES if spec.name in edited), *(edited.keys() - self.stages.keys())]:

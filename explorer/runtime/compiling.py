@@ -7,8 +7,7 @@ from typing import Any
 
 from explorer.compiler.compilation import Compilation, Target, compile_model
 from explorer.compiler.decisions import Value
-from explorer.compiler.edited.forking import Read
-from explorer.compiler.edited.verdict import Verdict
+from explorer.compiler.edited.verdict import Read, Verdict
 from explorer.compiler.stages import Program
 from explorer.runtime.targets.table import TARGETS
 

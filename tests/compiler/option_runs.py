@@ -46,7 +46,7 @@ class Model:
         return {name: array if array.dtype == np.int32 else np.clip(array, -1, 1) for name, array in drawn.items()}
 
 
-def as_python(function: HostFunction, signature: tuple[Any, ...]) -> Callable[..., None]:
+def as_python(function: HostFunction, signature: tuple[Any, ...], checked: bool = False) -> Callable[..., None]:
     """A function of the `cpu` target as Python runs it, in place of the machine code that Numba makes of it."""
     return cpu._python_function(function)
 

@@ -8,11 +8,9 @@ from time import perf_counter
 
 from explorer.compiler.edited.lines import Matched, match
 from explorer.compiler.edited.reading import EDITABLE, read_edited
-from explorer.compiler.edited.verdict import EditedStage, EditRefused, Verdict
+from explorer.compiler.edited.verdict import EditedStage, EditRefused, Read, Verdict
 from explorer.compiler.stages import PassReport, Program, Stage, Stages
 
-Read = Callable[[], Program]
-"""Reads a text, which takes as long as it takes. Raises EditRefused."""
 Judge = Callable[[str, Read], tuple[Program, Verdict]]
 """The program of a stage, once it is read, and what is found of it. Raises EditRefused."""
 

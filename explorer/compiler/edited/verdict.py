@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.node import Span
+from explorer.compiler.stages import Program
 
+Read = Callable[[], Program]
+"""Reads a text, which takes as long as it takes. Raises EditRefused."""
 Status = Literal["same", "matches", "wrong", "refused"]
 
 

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.edited.forking import Read
-from explorer.compiler.edited.verdict import Difference, EditRefused, Verdict
+from explorer.compiler.edited.verdict import Difference, EditRefused, Read, Verdict
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.interpret import run_program
 from explorer.compiler.interpret.guarded import OutsideError, guarding
