@@ -51,13 +51,17 @@ function isUsual(row) {
 function paint(found) {
   for (const row of queryAll(byId("options"), "[data-flips]")) {
     const stages = found[row.dataset.flips ?? ""] ?? [];
-    row.toggleAttribute("data-idle", !stages.length && isUsual(row));
     const label = row.querySelector("[data-effect], [data-would]");
-    if (!(label instanceof HTMLElement)) continue;
+    if (!(label instanceof HTMLElement)) {
+      row.toggleAttribute("data-idle", !stages.length && isUsual(row));
+      continue;
+    }
     const isOn = row.querySelector('[aria-checked="true"]') !== null;
     const verb = isOn ? "changes" : "would change";
     const told = label.dataset.effect ? state.goodFacts?.effects[label.dataset.effect] : "";
     tellEffect(label, stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here");
+    // A refusal stays in sight: it leads to the story that says why.
+    row.toggleAttribute("data-idle", !stages.length && isUsual(row) && !label.querySelector("button"));
     label.title = stages.length ? `${verb} ${stages.join(", ")}` : (label.textContent ?? "");
   }
   fold();

@@ -26,9 +26,8 @@ function slot({ token, values, held }, isNext) {
   const first = !values.length ? "" : values.length === 1 ? figure(values[0]) : `${figure(values[0])}, … ${values.length}`;
   const figures = values.length ? values.slice(0, 64).map(figure).join(", ") + (values.length > 64 ? " …" : "") : "no data";
   const title = `${token}${held.length ? `, ${held.join(", ")}` : ""}: ${figures}`;
-  const label = `${token}${held.length ? `, ${held.join(", ")}` : ""}: go to its line`;
   const text = held[0] ?? first;
-  const button = h("button", { type: "button", title, "aria-label": label, "data-token": token }, h("span", token), h(values.length ? "span" : "span.no", text));
+  const button = h("button", { type: "button", title: `${title}; go to its line`, "data-token": token }, h("span", token), " ", h(values.length ? "span" : "span.no", text));
   const row = h("li.slot", button);
   if (!values.length) row.classList.add("bare");
   if (isNext) row.classList.add("out");
