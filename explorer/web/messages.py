@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 
 from explorer.compiler import decisions, options
 from explorer.compiler.edited.reading import EDITABLE
@@ -34,7 +34,16 @@ Schedule = Annotated[
 """Values by kernel and decision. The compiler says which of them it knows."""
 
 
-Edited = Annotated[dict[StageName, Text], Field(max_length=len(EDITABLE))]
+def _of_stages(texts: dict[str, str]) -> dict[str, str]:
+    """Raises ValueError for a text of what is no stage."""
+    known = [stage.name for stage in STAGES]
+    for name in texts:
+        if name not in known:
+            raise ValueError(f"there is no stage '{name}'; there are {', '.join(known)}")
+    return texts
+
+
+Edited = Annotated[dict[StageName, Text], Field(max_length=len(EDITABLE)), AfterValidator(_of_stages)]
 """Texts by stage, in the place of those that the compiler prints; together they have less than the body."""
 
 

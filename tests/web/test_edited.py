@@ -119,3 +119,10 @@ def test_what_somebody_writes_is_no_html(client: TestClient, transe: str, loops:
     page = page_of(client, transe, {"loops": loops.replace("parallel", "<img src=x>")})
     assert 'class="verdict refused"' in page
     assert "<img" not in page
+
+
+def test_a_text_of_no_stage_is_refused(client: TestClient) -> None:
+    for path in ("/api/compile", "/api/share"):
+        answer = client.post(path, json={"text": "op", "edited": {"soup": ""}})
+        assert answer.status_code == 422
+        assert "no stage 'soup'" in answer.text
