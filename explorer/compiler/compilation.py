@@ -29,7 +29,7 @@ from explorer.compiler.report import Report
 from explorer.compiler.stages import Program, Stage, Stages
 
 if TYPE_CHECKING:
-    from explorer.compiler.schedule.space import Space
+    from explorer.compiler.schedule.space import Nest, Space
 
 DEEPEST_RECURSION = 20_000
 """Passes descend along chains of operations; the longest that a model may have needs less than this."""
@@ -114,6 +114,17 @@ class Compilation:
         there are. Raises ValueError where the model has no kernels for a GPU."""
         from explorer.compiler.schedule.space import space
 
+        return space(*self._to_schedule())
+
+    def choosable(self) -> dict[str, Nest]:
+        """The same nest by nest, each to be asked what it leaves to choose where something is chosen. Raises
+        ValueError where the model has no kernels for a GPU."""
+        from explorer.compiler.schedule.space import nests_of
+
+        return nests_of(*self._to_schedule())
+
+    def _to_schedule(self) -> tuple[Any, Report]:
+        """The loops as they are scheduled, and a report for that. Raises ValueError where no schedule fits them."""
         if not self.ok or self.stages["kernels"].program is None:
             raise ValueError(self.stages["kernels"].reason if self.ok else "this compilation has errors")
         counts = ASSUMED if self.counts is None else read_counts(self.counts, self.counted_on)
@@ -122,7 +133,7 @@ class Compilation:
         program: Any = self.stages[stage.follows].program
         for step in stage.passes[:-1]:
             program = step(program, Report(self.options, counts, policy))
-        return space(program, Report(self.options, counts, policy))
+        return program, Report(self.options, counts, policy)
 
     @property
     def ok(self) -> bool:

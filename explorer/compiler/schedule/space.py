@@ -70,15 +70,20 @@ class Space:
 
 def space(program: loops.Kernel | Module, report: Report) -> Space:
     """The space of a program's schedules, where the report's policy chooses what is usual. Raises Unsupported."""
-    report.nests = {}
-    schedule(program, report)
-    nests = {name: _Nest(name, again, report) for name, again in report.nests.items()}
+    nests = nests_of(program, report)
     dimensions = {name: tuple(nest.dimensions()) for name, nest in nests.items()}
     return Space(dimensions, {name: nest.count(()) for name, nest in nests.items()})
 
 
+def nests_of(program: loops.Kernel | Module, report: Report) -> dict[str, Nest]:
+    """By name a program's nests, each of which can be asked what else there is to choose. Raises Unsupported."""
+    report.nests = {}
+    schedule(program, report)
+    return {name: Nest(name, again, report) for name, again in report.nests.items()}
+
+
 @dataclasses.dataclass
-class _Nest:
+class Nest:
     """One nest, which `again` schedules by itself and for the report that it is given."""
 
     name: str

@@ -20,7 +20,7 @@ from explorer.compiler.options import read_options
 from explorer.compiler.pipeline import STAGES
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.program import schedule
-from explorer.compiler.schedule.space import _Nest
+from explorer.compiler.schedule.space import Nest
 from explorer.compiler.target import TARGETS
 from explorer.runtime import compiling
 
@@ -233,7 +233,7 @@ def toy(report: Report) -> None:
 
 
 def test_a_space_counts_what_can_be_enumerated() -> None:
-    assert _Nest("K", toy, report_with({})).count(()) == (2 * 3 + 2) * 2
+    assert Nest("K", toy, report_with({})).count(()) == (2 * 3 + 2) * 2
     assert len(list(points(toy, {}))) == (2 * 3 + 2) * 2
 
 
@@ -258,13 +258,13 @@ def test_a_space_counts_what_depends_on_one_another() -> None:
     fixed: dict[str, Value] = {"TransE_L1.strategy": "warps", "TransE_L1.kept": 64, "TransE_L1.rounds": 4}
     every = list(points(nest, fixed))
     assert len({tuple(each.items()) for each in every}) == len(every) > 50
-    assert _Nest("TransE_L1", nest, report_with({})).count(tuple(fixed.items())) == len(every)
+    assert Nest("TransE_L1", nest, report_with({})).count(tuple(fixed.items())) == len(every)
     found = compilation.space()
     assert found.count > len(every)
     assert found.to_json()["schedule"] == compilation.schedule.to_json()
 
 
-def nests_of(compilation: Compilation) -> list[_Nest]:
+def nests_of(compilation: Compilation) -> list[Nest]:
     """The nests of a model that a space is of."""
     (stage,) = (spec for spec in STAGES if spec.name == "kernels")
     program: Any = compilation.stages[stage.follows].program
@@ -273,7 +273,7 @@ def nests_of(compilation: Compilation) -> list[_Nest]:
     report = Report(compilation.options)
     report.nests = {}
     schedule(program, report)
-    return [_Nest(name, again, report) for name, again in report.nests.items()]
+    return [Nest(name, again, report) for name, again in report.nests.items()]
 
 
 @pytest.mark.sampled(5)

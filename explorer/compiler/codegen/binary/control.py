@@ -36,7 +36,7 @@ class Control:
     reuse: int
 
     def __str__(self) -> str:
-        """In 18 letters: `-1---- r- w2 y 05`."""
+        """In 17 letters: `-1---- r- w2 y 05`."""
         waits = "".join(str(barrier) if barrier in self.waits else "-" for barrier in range(BARRIERS))
         return f"{waits} r{_named(self.read)} w{_named(self.written)} {'y' if self.yields else '-'} {self.stall:02}"
 

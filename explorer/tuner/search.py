@@ -1,0 +1,249 @@
+"""Searches of a space: which points to time, one after another, until the budget is spent.
+
+    trials = Trials(time, budget=32)          time(point) gives milliseconds, infinity for what is not valid
+    genetic(points, trials, predicted)        fills it; `trials.best` is the fastest point
+
+The usual schedule is timed first by each, so that what is found is never slower. All are deterministic by their seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.tuner.points import ABSENT, Mask, Points
+
+Predicted = NDArray[np.float64] | None
+"""What a model expects the points to take, [points], in any unit that grows with time; None without a model."""
+
+
+class BudgetSpent(Exception):
+    """No more trials are left."""
+
+
+@dataclass
+class Trials:
+    """What was timed, in its order. A point is timed once; asking again costs nothing."""
+
+    time: Callable[[int], float]
+    budget: int
+    order: list[int] = field(default_factory=list)
+    times: dict[int, float] = field(default_factory=dict)
+
+    def take(self, point: int) -> float:
+        """The time of a point. Raises BudgetSpent."""
+        if point not in self.times:
+            if len(self.order) >= self.budget:
+                raise BudgetSpent
+            self.order.append(point)
+            self.times[point] = self.time(point)
+        return self.times[point]
+
+    @property
+    def best(self) -> int:
+        """The fastest point, the first of several."""
+        return min(self.order, key=self.times.__getitem__)
+
+    @property
+    def curve(self) -> NDArray[np.float64]:
+        """The best time after each trial, float64 [trials]."""
+        return np.minimum.accumulate([self.times[point] for point in self.order])
+
+    def left(self, count: int) -> Mask:
+        """Which of so many points were not timed yet."""
+        mask = np.ones(count, np.bool_)
+        mask[self.order] = False
+        return mask
+
+
+class Search(Protocol):
+    """One of this module's."""
+
+    def __call__(self, points: Points, trials: Trials, predicted: Predicted, seed: int = 0) -> None: ...
+
+
+@dataclass(frozen=True)
+class Breeding:
+    """G-Sparse's numbers (§III-D): of the points that are predicted to be the best, `kept` are chosen from, 5 to 20; a
+    population of 16 whose 6 fastest live on, 3 generations, and a mutation of one child in five. With `generations` 0,
+    generations follow one another until the budget is spent."""
+
+    kept: int = 20
+    population: int = 16
+    elite: int = 6
+    generations: int = 3
+    mutation: float = 0.2
+
+
+SAMPLED = 3
+"""Points that the random mode times."""
+
+
+def at_random(points: Points, trials: Trials, predicted: Predicted = None, seed: int = 0) -> None:
+    """Points at random, each once: the baseline. What is predicted is not looked at."""
+    try:
+        trials.take(points.usual)
+        for point in np.random.default_rng(seed).permutation(len(points)).tolist():
+            trials.take(point)
+    except BudgetSpent:
+        pass
+
+
+def sampled(points: Points, trials: Trials, predicted: Predicted, seed: int = 0) -> None:
+    """G-Sparse's random mode: three at random of the points that are predicted to be the best, and kept."""
+    random = np.random.default_rng(seed)
+    likely = _likely(points, predicted, random)[: Breeding.kept]
+    try:
+        trials.take(points.usual)
+        for point in random.permutation(likely)[:SAMPLED].tolist():
+            trials.take(point)
+    except BudgetSpent:
+        pass
+
+
+def as_predicted(points: Points, trials: Trials, predicted: Predicted, seed: int = 0) -> None:
+    """The points from what is predicted to be the best on; the model is believed."""
+    try:
+        trials.take(points.usual)
+        for point in _likely(points, predicted, np.random.default_rng(seed)).tolist():
+            trials.take(point)
+    except BudgetSpent:
+        pass
+
+
+def genetic(
+    points: Points, trials: Trials, predicted: Predicted, seed: int = 0, breeding: Breeding | None = None
+) -> None:
+    """G-Sparse's genetic search: children of two points that roulette picks by 1/time, a gene of either, some with one
+    gene changed; what is not valid, or was timed, is repaired to the nearest point that was not."""
+    how = breeding or Breeding()
+    random = np.random.default_rng(seed)
+    likely = _likely(points, predicted, random)
+    first = likely[: how.kept][: how.population] if predicted is not None else likely[: how.population]
+    try:
+        trials.take(points.usual)
+        population = [int(point) for point in first]
+        generation = 0
+        while generation < how.generations or not how.generations:
+            times = np.array([trials.take(point) for point in population])
+            ranked = [population[place] for place in np.argsort(times, kind="stable")]
+            left = trials.left(len(points))
+            children = list[int]()
+            while len(children) < how.population - how.elite and left.any():
+                child = _child(points, random, population, times, how.mutation)
+                children.append(points.repaired(child, left))
+                left[children[-1]] = False
+            if not children:
+                return
+            population = [*ranked[: how.elite], *children]
+            generation += 1
+        for point in population:
+            trials.take(point)
+    except BudgetSpent:
+        pass
+
+
+def _likely(points: Points, predicted: Predicted, random: np.random.Generator) -> NDArray[np.intp]:
+    """The points from the one that is predicted to be the best on; in any order without a model."""
+    return random.permutation(len(points)) if predicted is None else np.argsort(predicted, kind="stable")
+
+
+def _child(
+    points: Points, random: np.random.Generator, population: list[int], times: NDArray[np.float64], mutation: float
+) -> NDArray[np.int16]:
+    """The ordinals [genes] of a child, valid or not."""
+    fitness = np.where(np.isfinite(times), 1.0 / np.maximum(times, 1e-12), 0.0)
+    shares = fitness / fitness.sum() if fitness.sum() else np.full(len(times), 1.0 / len(times))
+    one, other = (points.ordinals[population[place]] for place in random.choice(len(population), 2, p=shares))
+    child = np.where(random.random(len(one)) < 0.5, one, other)
+    child = np.asarray(np.where(child == ABSENT, np.maximum(one, other), child), np.int16)
+    if random.random() < mutation:
+        gene = random.integers(len(child))
+        child[gene] = random.integers(points.counts[gene])
+    return child
+
+
+NOISE = 0.02
+"""Deviation of the logarithm of a time from what it would be in the mean: that of short kernels, cold."""
+REACH = 0.6
+"""Distance in normalised ordinals over which errors of a prediction are alike, for a gene that is looked at alone."""
+
+
+def guided(points: Points, trials: Trials, predicted: Predicted, seed: int = 0) -> None:
+    """Ours: the model is corrected by what was timed, and the point is taken next that is expected to improve on the
+    best the most (Jones, Schonlau and Welch 1998).
+
+    How far times are off what is predicted, in their logarithm, is thought to be a Gaussian process over the normalised
+    ordinals, in which a gene that only one of two points has sets them as far apart as can be. Without a model the mean
+    of what was timed is predicted everywhere."""
+    near = _likeness(points)
+    base = np.zeros(len(points)) if predicted is None else np.log(np.maximum(predicted, 1e-12))
+    random = np.random.default_rng(seed)
+    try:
+        trials.take(points.usual)
+        while len(trials.order) < len(points):
+            trials.take(_most_promising(near, base, trials, random))
+    except BudgetSpent:
+        pass
+
+
+def _likeness(points: Points) -> Callable[[list[int]], NDArray[np.float64]]:
+    """A function that gives how alike the errors at some points are to those at all, float64 [some, points]."""
+    at, has = np.nan_to_num(points.coordinates).astype(np.float64), points.ordinals != ABSENT
+    words = np.array([any(isinstance(value, str) for value in gene.values) for gene in points.genes], np.bool_)
+    reach = REACH * np.sqrt(max(1, len(points.genes)))
+
+    def alike(some: list[int]) -> NDArray[np.float64]:
+        apart = (at[some][:, None, :] - at[None, :, :]) ** 2
+        apart = np.where(words, (apart > 0).astype(np.float64), apart)
+        apart = np.where(has[some][:, None, :] == has[None, :, :], apart, 1.0)
+        return np.asarray(np.exp(-apart.sum(2) / (2 * reach**2)))
+
+    return alike
+
+
+def _most_promising(
+    near: Callable[[list[int]], NDArray[np.float64]],
+    base: NDArray[np.float64],
+    trials: Trials,
+    random: np.random.Generator,
+) -> int:
+    """The point that was not timed with the largest expected improvement; of equal ones any."""
+    left = trials.left(len(base))
+    valid = [point for point in trials.order if np.isfinite(trials.times[point])]
+    if not valid:
+        return int(random.choice(np.flatnonzero(left)))
+    logs = np.log([trials.times[point] for point in valid])
+    errors = logs - base[valid]
+    offset = float(np.mean(errors))  # a model's unit is its own
+    alike = near(valid)
+    spread = max(float(np.std(errors)), NOISE)
+    own = spread**2 * alike[:, valid] + NOISE**2 * np.eye(len(valid))
+    weights = np.linalg.solve(own, spread**2 * alike)
+    mean = base + offset + (errors - offset) @ weights
+    variance = np.maximum(spread**2 - (spread**2 * alike * weights).sum(0), 1e-12)
+    gain = _expected_improvement(float(logs.min()), mean, np.sqrt(variance))
+    gain = np.where(left, gain, -np.inf)
+    best = np.flatnonzero(gain >= gain.max() - 1e-15)
+    return int(best[random.integers(len(best))])
+
+
+def _expected_improvement(
+    best: float, mean: NDArray[np.float64], deviation: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How much a normal variable lies below the best in the mean, what lies above counting as nothing."""
+    z = (best - mean) / deviation
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    return np.asarray(deviation * (z * _below(z) + density))
+
+
+def _below(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The share of a standard normal variable below z, to 1e-7 (Abramowitz and Stegun 1964, 26.2.17)."""
+    t = 1.0 / (1.0 + 0.2316419 * np.abs(z))
+    terms = (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)
+    tail = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * sum(c * t ** (n + 1) for n, c in enumerate(terms))
+    return np.asarray(np.where(z >= 0, 1.0 - tail, tail))
