@@ -19,6 +19,7 @@ from explorer.machine.faults import MachineError, check_queues, fault
 from explorer.machine.held import Held
 from explorer.machine.memory.memory import make_memory, make_shared
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
+from explorer.machine.spent import SpentCycles, spent_cycles
 from explorer.machine.units.access import make_access
 from explorer.machine.units.execute import make_execute
 from explorer.machine.units.interpreter import Machine, advance
@@ -143,9 +144,14 @@ class Simulation:
         """Cycles (all of the core's clock), pushes, pops, bytes, lines: everything that was counted."""
         return account_of(self.machines, self.assembly, self.parameters, self.nanoseconds)
 
+    def spent(self) -> SpentCycles:
+        """What the cycles went to; of a run that is finished."""
+        return spent_cycles(self.machines, self.assembly, self.nanoseconds, self.parameters.core_ghz)
+
     def watch(self, records: int) -> list[dict[str, Any]]:
         """Runs the first core a token at a time for so many records at most, and tells what each was: token, cycles at
-        which it was pushed and popped, operands, and the rows and elements of arrays that these are.
+        which it was pushed and popped, operands, the rows and elements of arrays that these are, and where in the
+        data those are from.
 
         For the start of a run. A record can be read once it is popped: its slots are not filled anew before the
         access unit runs again.
@@ -155,7 +161,8 @@ class Simulation:
         while 0 in self._running and len(watched) < records:
             self._advance(0, 1, math.inf)
             machine = self.machines[0]
-            watched.append(self._last_popped(machine) | {"held": held.since(machine.access)})
+            found = held.since(machine.access)
+            watched.append(self._last_popped(machine) | {"held": list(found), "sources": list(found.values())})
         return watched
 
     def _last_popped(self, machine: Machine) -> dict[str, Any]:

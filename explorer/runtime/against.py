@@ -41,4 +41,4 @@ def simulated(setup: Setup, reason: str, theirs: Mapping[str, Any], cycles: floa
     found = described(setup, reason)
     if reason:
         return found
-    return {**found, "cycles": theirs["cycles"], "of_a": {"ratio": cycles / theirs["cycles"]}}
+    return {**found, "cycles": theirs["cycles"], "spent": theirs["spent"], "of_a": {"ratio": cycles / theirs["cycles"]}}

@@ -9,8 +9,10 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 from explorer.runtime import against
+from explorer.runtime.peers.compiled import compiled_peer, setting_up
 from explorer.runtime.peers.timed import Peer, peers_of
 from explorer.runtime.peers.turns import SIDE_A, Contender, by_turns
 from explorer.runtime.reference.compare import Check
@@ -27,9 +29,15 @@ from explorer.runtime.runs.request import (
     Setup,
     worse,
 )
+from explorer.runtime.shares.nests import work_of
+from explorer.runtime.shares.times import APPORTIONED, Timed, of_times
 from explorer.runtime.targets import cpu
+from explorer.runtime.targets.cpu_ceilings import ceilings
 from explorer.runtime.times import statistics, unsteady
 
+PASSES, PASSES_MS = 5, 300.0
+"""In which each nest is timed, at most so many and for so long; one in any case."""
+BINDING = "checks and groups the batch"
 PEER_SAMPLES = 30
 """PyTorch is timed so many times at most, spread over our repeats."""
 
@@ -83,6 +91,24 @@ class _Program:
         self.check = worse(self.check, self.setup.check(self.setup.finished(*outcome)[0]))
         return ms
 
+    def spent(self) -> dict[str, Any]:
+        """What a run spends by nest and by operation: of passes of their own the one in the middle, by its time."""
+        began, passes = perf_counter(), list[tuple[float, float, list[float]]]()
+        while not passes or (len(passes) < PASSES and _since(began) < PASSES_MS):
+            start = perf_counter()
+            bound = self.prepared.bind(self.inputs) if self.setup.renews else self.bound
+            binding = _since(start)
+            nests = bound.time_nests()
+            passes.append((_since(start), binding, nests))
+        whole, binding, nests = sorted(passes, key=lambda one: one[0])[len(passes) // 2]
+        kernels = [compiled.kernel for compiled in self.prepared.kernels]
+        arrays, extents = self.bound.arrays, self.bound.extents
+        works = [work_of(kernel, arrays, extents) for kernel in kernels]
+        timed = [Timed(kernel.name, ms, work) for kernel, ms, work in zip(kernels, nests, works, strict=True)]
+        how = APPORTIONED.format(part="loop nest", work="each load, computation and store")
+        rest = {BINDING: binding} if self.setup.renews else {}
+        return of_times(timed, whole, how, rest).to_json(self.setup.compilation.operations)
+
     def _run(self) -> Outcome:
         """Of a new batch every time, checking and grouping its ids belongs to the run's time."""
         return (self.prepared.bind(self.inputs) if self.setup.renews else self.bound).run()
@@ -103,12 +129,17 @@ def run(setup: Setup) -> Iterator[Event]:
     if setup.request.beside_peers and program.is_right:
         yield progress("setting up PyTorch beside it", RUNNING, STEPS)
         peers = peers_of(setup, "cpu")
+    if setup.request.compile_seconds is not None and program.is_right:
+        yield progress(setting_up(setup.request.compile_seconds), RUNNING, STEPS)
+        peers.append(compiled_peer(setup, "cpu", setup.request.compile_seconds))
     ours, *others = contenders = _contenders(program, other, peers)
     yield progress("running", RUNNING, STEPS)
     yield from by_turns(contenders, setup.request.repeat)
     body = {**setup.description(program.check, program.prepared.device), **_figures(program, ours.samples)}
     if other is not None:
         body["against"] = against.timed(other.setup, other.wrong, others[0].samples, ours.samples)
+        if "of_a" in body["against"]:
+            body["against"]["spent"] = other.spent()
     if peers:
         body["peers"] = [peer.to_json(ours.samples) for peer in peers]
     yield result(body)
@@ -137,6 +168,8 @@ def _figures(program: _Program, samples: list[float]) -> dict[str, object]:
         "repeat": program.setup.request.repeat,
         "compile_ms": program.prepared.compile_ms,
         "peak_bytes": program.bound.peak_bytes,
+        "spent": program.spent() if right else None,
+        "ceilings": ceilings() if right else None,
     }
 
 

@@ -15,6 +15,7 @@ from explorer.runtime.runs import simulate as dae_run
 from explorer.runtime.runs.events import Event, failed, progress, result, started
 from explorer.runtime.runs.request import CHECKING, PREPARING, STEPS, Outcome, Refused, RunRequest, Setup, sentence
 from explorer.runtime.runs.written import DIFFERS, read_written
+from explorer.runtime.shares.spent import of_cycles
 from explorer.runtime.targets import dae
 
 MACHINE = "simulated machine: a core with an access unit (Ember Fig. 5)"
@@ -55,6 +56,9 @@ def run(setup: Setup) -> Iterator[Event]:
         yield progress("checking the gradients against those in float64", CHECKING, STEPS)
         setup.check_gradients(gradients, _again(program, parameters))
     figures = simulated.figures if setup.right(check) else dict.fromkeys(simulated.figures)
+    if setup.right(check):
+        spent = of_cycles(simulated.spent, simulated.figures)
+        figures = {**figures, "spent": spent.to_json(setup.compilation.operations)}
     described = setup.description(check, MACHINE)
     if request.written and not setup.right(check):
         described["message"] = DIFFERS
@@ -84,7 +88,8 @@ def _side_a(setup: Setup, parameters: MachineParameters, cycles: float) -> dict[
     if check.matches and gradients:
         setup.check_gradients(gradients, _again(program, parameters))
     reason = "" if setup.right(check) else setup.why_not(check)
-    return against.simulated(setup, reason, ran.to_json(), cycles)
+    spent = of_cycles(ran.spent, ran.to_json()).to_json(setup.compilation.operations)
+    return against.simulated(setup, reason, ran.to_json() | {"spent": spent}, cycles)
 
 
 def _simulate_written(
@@ -104,4 +109,4 @@ def _simulate_written(
         raise Refused(failed("refused", f"The program cannot be run: {error}.", "Correct the program.")) from None
     compiled = dae.simulate(setup.program("dlc"), inputs, parameters).to_json()["cycles"]
     over = {**simulated.figures.get("speedup_over", {}), "compiled": share(compiled, simulated.figures["cycles"])}
-    return dae_run.Simulated(simulated.output, {}, {**simulated.figures, "speedup_over": over})
+    return dae_run.Simulated(simulated.output, {}, {**simulated.figures, "speedup_over": over}, simulated.spent)

@@ -5,6 +5,7 @@ Ours and the peers take turns, so that neither has a hotter or a faster-clocked 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,12 +14,15 @@ from typing import Any
 
 from explorer.compiler.codegen.resources import Resources, occupancy
 from explorer.runtime import against
-from explorer.runtime.arrays import check_inputs
+from explorer.runtime.arrays import check_inputs, kernels_of
+from explorer.runtime.peers.compiled import compiled_peer, setting_up
 from explorer.runtime.peers.timed import Peer, peers_of
 from explorer.runtime.peers.turns import SIDE_A, Contender, by_turns
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.runs.events import Event, failed, progress, result, started, timed_sample
 from explorer.runtime.runs.request import CHECKING, PREPARING, RUNNING, STEPS, RunRequest, Setup, worse
+from explorer.runtime.shares.nests import of_launches
+from explorer.runtime.shares.times import APPORTIONED, of_times
 from explorer.runtime.targets.gpu.device import DeviceFault, current_device
 from explorer.runtime.targets.gpu.program import BoundLaunch, BoundProgram, GpuProgram
 from explorer.runtime.targets.gpu.timing import SHORT_MS, WARM_UPS, Stopwatch, Times, ceilings
@@ -26,6 +30,8 @@ from explorer.runtime.targets.gpu.timing import SHORT_MS, WARM_UPS, Stopwatch, T
 PEER_SAMPLES = 30
 """A peer is timed so many times at most, spread over our repeats."""
 WARM_SAMPLES = 20
+PASSES = 3
+"""In which each kernel is timed by itself."""
 SETTING_UP_PEERS = "setting up PyTorch beside it"
 """The step from which on nothing else should use the device."""
 FAULT_HINT = (
@@ -70,6 +76,9 @@ def _run(setup: Setup) -> Iterator[Event]:
         if setup.request.beside_peers:
             yield progress(SETTING_UP_PEERS, RUNNING, STEPS)
             peers = peers_of(setup)
+        if setup.request.compile_seconds is not None:
+            yield progress(setting_up(setup.request.compile_seconds), RUNNING, STEPS)
+            peers.append(compiled_peer(setup, "cuda", setup.request.compile_seconds))
         if setup.against is not None:
             yield progress("setting up side A beside it", RUNNING, STEPS)
             other = _side_a(setup.against)
@@ -79,6 +88,8 @@ def _run(setup: Setup) -> Iterator[Event]:
         yield progress("running", RUNNING, STEPS)
         yield from _timed(watch, bound, times, [*([other] if other else []), *peers], setup.request.repeat)
         check = worse(check, _checked(setup, bound)[0])
+        if setup.right(check):
+            figures["spent"] = _spent(watch, setup, bound)
     described = setup.description(check, device.described)
     if setup.right(check):
         figures |= _held_against(figures, described["limits"], times)
@@ -101,6 +112,23 @@ def _run(setup: Setup) -> Iterator[Event]:
             "peers": [peer.to_json(times.cold) for peer in peers],
         }
     )
+
+
+def _spent(watch: Stopwatch, setup: Setup, bound: BoundProgram) -> dict[str, Any] | None:
+    """What a run spends by kernel and by operation: every kernel timed by itself, in order, with warm caches. An extra,
+    and the last that is measured: no fault of it loses the run."""
+    try:
+        passes = [[watch.warm(partial(each.run, None)) for each in bound.launches] for _ in range(PASSES)]
+        times = sorted(passes, key=sum)[PASSES // 2]
+        named = [(each.launch.symbol, ms) for each, ms in zip(bound.launches, times, strict=True)]
+        loops = setup.program("loops")
+        timed = of_launches(named, kernels_of(loops), *check_inputs(loops, setup.inputs()))
+        part, work = "kernel, by itself and with warm caches,", "each load, computation and store of its nest"
+        how = APPORTIONED.format(part=part, work=work)
+        return of_times(timed, sum(times), how, {}).to_json(setup.compilation.operations)
+    except Exception as error:
+        logging.getLogger(__name__).warning("what its kernels spend is not known: %s", error)
+        return None
 
 
 def _form(setup: Setup, program: GpuProgram) -> str:

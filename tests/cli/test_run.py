@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,24 @@ def test_a_run_on_a_gpu_prints_its_times_and_kernels(
     assert "2 repeats with cold caches" in out
     assert "of what is possible" in out
     assert " threads, " in out
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+def test_pytorch_is_timed_beside_a_run_on_the_processor(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    beside = ("--peer", "eager", "--peer", "compile", "--timeout", "500")
+    _, out, _ = called(capsys, "run", model, "--on", "cpu", "--batch", "4", "--repeat", "2", *beside)
+    eager, compiled = [line for line in out.splitlines() if line.startswith("  beside")]
+    assert "eager PyTorch: median" in eager
+    if shutil.which("g++"):
+        assert " s to compile, not counted" in compiled
+    else:
+        assert "torch.compile: no time, it needs a C++ compiler" in compiled
+
+
+def test_pytorch_does_not_take_turns_with_a_simulation(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = called(capsys, "run", model, "--on", "dae", "--peer", "eager")
+    assert status == 2
+    assert "--peer goes with --on gpu or cpu" in err
 
 
 @runs_here

@@ -103,6 +103,12 @@ class ndarray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return (2, 0)
 
+    def __sub__(self, other: ndarray) -> ndarray:
+        return asarray(self.numpy - other.numpy)
+
+    def max(self) -> Any:
+        return self.numpy.max()
+
 
 def empty(shape: Any, dtype: Any = np.float32) -> ndarray:
     return ndarray(shape if isinstance(shape, tuple) else (shape,), dtype)
@@ -118,6 +124,10 @@ def asarray(array: Any) -> ndarray:
     made = empty(np.shape(array), np.asarray(array).dtype)
     made.numpy[...] = array
     return made
+
+
+def abs(array: ndarray) -> ndarray:
+    return asarray(np.abs(array.numpy))
 
 
 def asnumpy(array: ndarray) -> np.ndarray:

@@ -150,16 +150,17 @@ def test_the_page_is_offered_presets_and_readable_files(tmp_path):
     write(tmp_path)
     write(tmp_path, "a b c", "broken.tsv")
     offered = available_graphs(tmp_path)
-    assert [entry["name"] for entry in offered] == [*GRAPH_PRESETS, "graph.tsv"]
-    assert offered[-1] == {
+    assert [entry["name"] for entry in offered] == ["graph.tsv", *GRAPH_PRESETS]
+    assert offered[0] == {
         "name": "graph.tsv",
         "label": "graph.tsv (file, with inverse triples)",
+        "generated": False,
         "nodes": 3,
         "edges": 6,
         "ntypes": 1,
         "etypes": 4,
     }
-    assert offered[2]["edges"] == 48_810
+    assert offered[3]["edges"] == 48_810
     assert [entry["name"] for entry in available_graphs(None)] == list(GRAPH_PRESETS)
 
 

@@ -246,26 +246,28 @@ def test_unknown_sources_are_refused(source, message):
         load_triples(source)
 
 
-def test_a_directory_offers_its_readable_files_after_the_presets(tmp_path, caplog):
+def test_a_directory_offers_its_readable_files_before_the_presets(tmp_path, caplog):
     archive(tmp_path)
     write(tmp_path, "a\tr\tb\n", "names.txt")
     write(tmp_path, "What this folder holds.\n", "README.txt")
     write(tmp_path, "a\tr\tb\n", "other.csv")
     (tmp_path / "folder.tsv").mkdir()
     offered = available(tmp_path)
-    assert [entry["name"] for entry in offered] == [*PRESETS, "graph.npz", "names.txt"]
-    assert offered[-1] == {
+    assert [entry["name"] for entry in offered] == ["graph.npz", "names.txt", *PRESETS]
+    assert [entry["generated"] for entry in offered] == [False, False, *[True] * len(PRESETS)]
+    assert offered[1] == {
         "name": "names.txt",
         "label": "names.txt (file)",
+        "generated": False,
         "entities": 2,
         "relations": 1,
         "triples": 1,
     }
-    assert offered[0]["label"] == "FB15k (generated)"
+    assert offered[2]["label"] == "FB15k (generated)"
     assert "README.txt: line 1" in caplog.text
-    assert available(None) == offered[:4]
+    assert available(None) == offered[2:]
     write(tmp_path, "a\tr\tb\na\tr\tc\n", "names.txt")
-    assert available(tmp_path)[-1]["entities"] == 3
+    assert available(tmp_path)[1]["entities"] == 3
 
 
 def test_with_a_directory_only_names_in_it_are_found(tmp_path):

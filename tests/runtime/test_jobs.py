@@ -249,6 +249,21 @@ def test_leaving_the_stream_kills_the_worker() -> None:
     with_pool("run-once", test)
 
 
+def test_a_pool_closes_while_somebody_waits_for_an_answer() -> None:
+    """As a server that is told to end while a page waits for SASS: who waits reads that the worker is gone, and the
+    pool is not read from by two at once."""
+
+    async def test(pool: WorkerPool) -> None:
+        waiting = asyncio.create_task(last_of(pool, LONG))
+        while not pool.pids:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        await pool.close()
+        assert (await waiting)["kind"] == "crashed"
+
+    with_pool("run", test)
+
+
 def test_a_run_beyond_the_memory_limit_fails_with_a_sentence() -> None:
     async def test(pool: WorkerPool) -> None:
         answer = await last_of(pool, run_request(sizes={"D": 16_000}, memory=2 << 30))

@@ -223,3 +223,26 @@ def test_a_run_compiles_what_it_needs_once(fake_cuda: Any, monkeypatch: pytest.M
     text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
     assert run("layer", text=text, sizes={"F": 4, "G": 3})[-1]["matches_reference"]
     assert sorted(made) == sorted(["graph", "loops", "kernels", "cuda", "ptx"])
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("family", CASES)
+def test_what_it_spent_is_timed_by_kernel_and_apportioned(fake_cuda: Any, family: str, grad: bool) -> None:
+    last = run(family, options={"grad": grad})[-1]
+    spent = last["spent"]
+    assert [kernel["name"] for kernel in spent["kernels"]] == [kernel["name"] for kernel in last["kernels"]]
+    assert sum(kernel["amount"] for kernel in spent["kernels"]) == pytest.approx(spent["whole"])
+    rows = [*spent["operations"], *spent["rest"]]
+    assert sum(row["amounts"][0] for row in rows) == pytest.approx(spent["whole"])
+    assert sum(row["amounts"][0] for row in spent["operations"]) > 0
+
+
+def test_a_fault_while_kernels_are_timed_does_not_lose_the_run(
+    fake_cuda: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(on_gpu, "of_launches", lambda *_: 1 / 0)
+    last = run("layer")[-1]
+    assert last["event"] == "result"
+    assert last["median_ms"] > 0
+    assert last["spent"] is None
+    assert "not known" in caplog.text

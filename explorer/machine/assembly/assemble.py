@@ -37,6 +37,7 @@ def assemble(program: dlc.DlcProgram, binding: Binding, cores: int = 1) -> Assem
         access_weights=access.code.weights,
         loads=table_of(LoadRow, access.loads),
         pushes=table_of(PushRow, access.pushes),
+        push_nodes=tuple(access.push_nodes),
         stores=table_of(StoreRow, access.stores),
         inner=tuple(access.inner),
         buffers=np.array(access.buffers, np.int64).reshape(-1, 2),

@@ -23,6 +23,7 @@ class AccessAssembler:
         self.registers = Registers()
         self.loads: list[list[int]] = []
         self.pushes: list[list[int]] = []
+        self.push_nodes: list[dlc.PushOp] = []
         self.stores: list[list[int]] = []
         self.inner: list[bool] = []
         self.buffers = [list(place) for place in binding.places.values()]
@@ -139,6 +140,7 @@ class AccessAssembler:
         if pushes:
             first = len(self.pushes)
             self.pushes += [self._push(push) for push in pushes]
+            self.push_nodes += pushes
             self.code.add(pushes[0], op.PUSH, first, len(pushes))
         if callback:
             if callback.token not in self._tokens:

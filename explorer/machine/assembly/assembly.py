@@ -79,6 +79,7 @@ class Assembly:
     access_weights: NDArray[np.float64]  # what the core would do for each instruction if it ran this code alone
     loads: Table[LoadRow]
     pushes: Table[PushRow]
+    push_nodes: tuple[Node, ...]  # what each of these is a part of
     stores: Table[StoreRow]
     inner: tuple[bool, ...]  # of each traversal, whether it is an innermost one
     buffers: Integers  # [buffers, 2]: first word in the image, length

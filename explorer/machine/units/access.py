@@ -80,6 +80,8 @@ class Access(NamedTuple):
     state: AccessState
     code: Table[Instruction]
     executed: Integers  # how often each instruction ran
+    taken: Times  # ns that the back has spent on each, without waiting for room in a queue
+    pushed: Times  # of these, on each operand: its words, and the wait if it came last
     loads: Table[LoadRow]
     pushes: Table[PushRow]
     stores: Table[StoreRow]
@@ -115,6 +117,8 @@ def make_access(assembly: Assembly, image: NDArray[np.int32], parameters: Machin
         state,
         assembly.access_code,
         np.zeros(assembly.access_code.size, np.int64),
+        np.zeros(assembly.access_code.size),
+        np.zeros(assembly.pushes.size),
         assembly.loads,
         assembly.pushes,
         assembly.stores,
@@ -259,19 +263,23 @@ def _marshal(unit: Access, words: int, room: float) -> None:
 @part
 def _push(unit: Access, queues: Queues, first: int, count: int) -> int:
     """Pushes the operands of an event together."""
-    state, here, words = unit.state, 0.0, 0
+    state, here, words, last = unit.state, 0.0, 0, first
     for number in range(first, first + count):
-        here = max(here, unit.ready[unit.pushes[number].register])
+        if unit.ready[unit.pushes[number].register] > here:
+            here = unit.ready[unit.pushes[number].register]
+            last = number
         words += unit.pushes[number].words
     if not has_room(queues, words):
         state.detail = queues.state.words_pushed - queues.state.words_popped + words
         state.limit = queues.state.word_capacity
         return op.DEADLOCK
+    unit.pushed[last] += max(0.0, here - state.back)
     _wait(unit, here)
     _marshal(unit, words, words_since(queues, words))
     observe(queues, state.back)
     for number in range(first, first + count):
         row = unit.pushes[number]
+        unit.pushed[number] += row.words * state.word_time
         for word in range(row.words):
             value = unit.registers[row.register + word * row.stride]
             if value < -2147483648 or value > 2147483647:
@@ -360,6 +368,7 @@ def run_access(unit: Access, execute: Execute, queues: Queues, memory: Memory, c
         unit.executed[at] += 1
         state.counter = at
         at += 1
+        begun = state.back - state.wait_queue
         if function == op.LOAD:
             why = _load(unit, memory, a, b, c)
         elif function == op.PUSH:
@@ -388,6 +397,7 @@ def run_access(unit: Access, execute: Execute, queues: Queues, memory: Memory, c
             why = op.FINISHED
         else:
             why = _calculate(unit, function, a, b, c)
+        unit.taken[state.counter] += state.back - state.wait_queue - begun
         if core.trace.shape[0] > 0:
             note(core, state.counter, _noted(unit, state.counter, at))
     if why == op.PUSHED:

@@ -52,6 +52,8 @@ class Execute(NamedTuple):
     state: ExecuteState
     code: Table[Instruction]
     executed: Integers  # how often each instruction ran
+    taken: Times  # ns that each has taken
+    tokens_taken: Times  # ns that taking each token has taken, with the turns before it
     times: Times  # ns an instruction
     cases: Integers  # the first instruction of each token's case; the last token is `done`
     x: Integers
@@ -82,6 +84,8 @@ def make_execute(assembly: Assembly, parameters: MachineParameters, memory: Floa
         state,
         assembly.execute_code,
         np.zeros(assembly.execute_code.size, np.int64),
+        np.zeros(assembly.execute_code.size),
+        np.zeros(assembly.cases.size),
         instruction_times(assembly, parameters),
         assembly.cases,
         registers,
@@ -270,6 +274,7 @@ def _case(unit: Execute, queues: Queues, memory: Memory, core: Core, first: int)
     function = unit.code[at].opcode
     while why == op.RUNNING and function != op.END_CASE:
         a, b, c = unit.code[at].a, unit.code[at].b, unit.code[at].c
+        begun = state.now
         state.now += unit.times[at]
         unit.executed[at] += 1
         state.counter = at
@@ -284,6 +289,7 @@ def _case(unit: Execute, queues: Queues, memory: Memory, core: Core, first: int)
             why = _index(unit, function, a, b, c, unit.code[at].d)
         else:
             _calculate(unit, function, at)
+        unit.taken[at] += state.now - begun
         if core.trace.shape[0] > 0:
             note(core, core.state.access_codes + at, _noted(unit, at, following))
         at = following
@@ -299,6 +305,7 @@ def run_token(unit: Execute, queues: Queues, memory: Memory, core: Core) -> int:
     state.wait_queue += begun - state.now
     state.turns += slot.turns
     state.now = begun + state.token_time + slot.turns * state.turn_time
+    unit.tokens_taken[slot.token] += state.now - begun
     slot.freed = state.now
     queues.state.tokens_popped += 1
     if slot.token == unit.cases.size - 1:

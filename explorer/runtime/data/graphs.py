@@ -6,7 +6,7 @@ A problem with a source is an InputError, as for triples.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from explorer.runtime.data import triples as inputs
 from explorer.runtime.data.blocks import blocks_of
-from explorer.runtime.data.triples import MAX_COUNT, Ids, InputError, Triples, available, load_triples
+from explorer.runtime.data.triples import MAX_COUNT, Ids, InputError, Triples, available_files, load_triples
 
 GENERATED = "preset, generated"
 MAX_NTYPE_BYTES = 1 << 30
@@ -107,11 +107,12 @@ def load_graph(source: str, data_dir: Path | None = None) -> RelationalGraph:
 
 
 def available_graphs(data_dir: Path | None) -> list[dict[str, Any]]:
-    """What a page may offer: the presets, then the files of `data_dir` that hold triples."""
-    offered: list[dict[str, Any]] = [
+    """What a page may offer: the files of `data_dir` that hold triples, then the presets."""
+    generated = [
         {
             "name": name,
             "label": f"{name} (generated)",
+            "generated": True,
             "nodes": preset.num_nodes,
             "edges": preset.num_edges,
             "ntypes": preset.num_ntypes,
@@ -119,18 +120,20 @@ def available_graphs(data_dir: Path | None) -> list[dict[str, Any]]:
         }
         for name, preset in GRAPH_PRESETS.items()
     ]
-    offered += [
-        {
-            "name": entry["name"],
-            "label": f"{entry['name']} (file, with inverse triples)",
-            "nodes": entry["entities"],
-            "edges": 2 * entry["triples"],
-            "ntypes": 1,
-            "etypes": 2 * entry["relations"],
-        }
-        for entry in available(data_dir)[len(inputs.PRESETS) :]
-    ]
-    return offered
+    return [*map(as_graph, available_files(data_dir)), *generated]
+
+
+def as_graph(triples: Mapping[str, Any]) -> dict[str, Any]:
+    """A file's entry among graphs, of that among triples: `load_graph` adds their inverses."""
+    return {
+        "name": triples["name"],
+        "label": f"{triples['name']} (file, with inverse triples)",
+        "generated": False,
+        "nodes": triples["entities"],
+        "edges": 2 * triples["triples"],
+        "ntypes": 1,
+        "etypes": 2 * triples["relations"],
+    }
 
 
 def graph_counts(source: str, data_dir: Path | None = None) -> dict[str, int]:

@@ -103,12 +103,12 @@ def _file(source: str, data_dir: Path | None) -> SparseRows:
     elif inputs.is_plain_name(source) and not (len(source) < 256 and path.exists()):
         raise InputError(inputs.unknown_name(source, preset_names()))
     with reading(source[:200]):
-        if path.name.lower().endswith(".npz") and path.is_file() and _form_in(path) is not None:
+        if path.name.lower().endswith(".npz") and path.is_file() and form_in(path) is not None:
             return _read_npz(path, source)
     return adjacency(load_graph(source, data_dir))
 
 
-def _form_in(path: Path) -> Form | None:
+def form_in(path: Path) -> Form | None:
     """The form of the lists in an archive, by the names of its arrays."""
     if not zipfile.is_zipfile(path):
         return None
@@ -134,19 +134,21 @@ def _read_npz(path: Path, label: str) -> SparseRows:
 
 
 def available_lists(data_dir: Path | None) -> list[dict[str, Any]]:
-    """What a page may offer to ops: `for` is the kind of op that an entry is meant for (bag, matrix, query)."""
-    offered = [
+    """What a page may offer to ops, files first: `for` is the kind of op that an entry is meant for (bag, matrix,
+    query)."""
+    generated = [
         *({"name": name, "label": f"{name}, {_bags(name)} (generated)", "for": "bag"} for name in BAG_PRESETS),
         *({"name": name, "label": f"{name} tokens a block (generated)", "for": "query"} for name in BLOCK_PRESETS),
         *_offered_matrices(),
         *({"name": name, "label": f"{name} (generated)", "for": "matrix"} for name in ("tiny", "small")),
     ]
+    offered: list[dict[str, Any]] = []
     for path in inputs.data_files(data_dir) if data_dir is not None else ():
         status = path.stat()
         found = _summarise(path, status.st_mtime_ns, status.st_size)
         if found is not None:
             offered.append(dict(found))
-    return offered
+    return [*offered, *({**entry, "generated": True} for entry in generated)]
 
 
 def _bags(name: str) -> str:
@@ -175,6 +177,7 @@ def whole_matrices() -> list[dict[str, Any]]:
             "name": name,
             "label": f"{name}, whole: {preset.vertices:,} vertices, {preset.edges:,} edges (generated)",
             "for": "matrix",
+            "generated": True,
         }
         for name, preset in MATRIX_PRESETS.items()
     ]
@@ -184,12 +187,17 @@ def whole_matrices() -> list[dict[str, Any]]:
 def _summarise(path: Path, modified: int, size: int) -> dict[str, Any] | None:
     """A file's entry in `available_lists`, kept until its time or size changes; None where it cannot be read."""
     try:
-        with reading(path.name):
-            form = _form_in(path) if path.name.lower().endswith(".npz") else None
-            found = _read_npz(path, path.name) if form else None
+        return summary_of(path)
     except InputError as error:
         logging.getLogger(__name__).warning("not offered: %s", error)
         return None
+
+
+def summary_of(path: Path) -> dict[str, Any]:
+    """A file's entry in `available_lists`; of one that has no lists in it nothing is read. Raises InputError."""
+    with reading(path.name):
+        form = form_in(path) if path.name.lower().endswith(".npz") else None
+        found = _read_npz(path, path.name) if form else None
     kind = {"idx": "bag", "blocks": "query"}.get(form.picks, "matrix") if form else "matrix"
     size_words = f"{found.num_rows:,} lists, {found.num_entries:,} entries" if found else "triples as a matrix"
-    return {"name": path.name, "label": f"{path.name} ({size_words})", "for": kind}
+    return {"name": path.name, "label": f"{path.name} ({size_words})", "for": kind, "generated": False}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from explorer.runtime.data.graphs import GRAPH_PRESETS, available_graphs
-from explorer.runtime.data.lists import DEFAULT, DEFAULTS, available_lists, whole_matrices
-from explorer.runtime.data.triples import available
+from explorer.runtime.data import lists, triples
+from explorer.runtime.data.graphs import GRAPH_PRESETS, as_graph, available_graphs
+from explorer.runtime.data.lists import DEFAULT, DEFAULTS, available_lists, form_in, whole_matrices
+from explorer.runtime.data.triples import InputError, available, reading
 
 AVAILABLE: Mapping[str, Callable[[Path | None], list[dict[str, Any]]]] = {
     "score": available,
@@ -17,6 +19,8 @@ AVAILABLE: Mapping[str, Callable[[Path | None], list[dict[str, Any]]]] = {
 }
 """What each family of definitions runs on."""
 USUAL_GRAPH = "small"
+MOST_MEMBERS = 64
+"""Of an archive that anyone may bring."""
 
 
 def fitting(wanted: str, family: str, owner: str, data_dir: Path | None) -> str:
@@ -36,3 +40,28 @@ def offered_names(data_dir: Path | None) -> list[str]:
     """
     entries = [*available(data_dir), *available_lists(data_dir), *whole_matrices()]
     return list(dict.fromkeys([*(entry["name"] for entry in entries), *GRAPH_PRESETS]))
+
+
+def offers_of(path: Path, most_bytes: int) -> dict[str, dict[str, Any]]:
+    """By family the entry of one file that anyone may have brought: that of its lists for ops, or those of its triples
+    for all. It is read as a run would read it, with at most so many bytes once unpacked, which an archive declares
+    before anything of it is. Raises InputError."""
+    with reading(path.name):
+        if path.name.endswith(".npz"):
+            _check_archive(path, most_bytes)
+            if form_in(path) is not None:
+                return {"op": lists.summary_of(path)}
+    found = triples.summary_of(path)
+    return {"score": found, "layer": as_graph(found), "op": lists.summary_of(path)}
+
+
+def _check_archive(path: Path, most_bytes: int) -> None:
+    """Raises InputError for an archive of too many arrays, or of too large ones."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    if len(members) > MOST_MEMBERS:
+        raise InputError(f"{path.name}: it holds {len(members):,} arrays, more than {MOST_MEMBERS}")
+    unpacked = sum(member.file_size for member in members)
+    if unpacked > most_bytes:
+        told = f"{unpacked / 2**20:,.0f} MiB once unpacked, more than {most_bytes >> 20} MiB"
+        raise InputError(f"{path.name}: it says that it is {told}")

@@ -98,17 +98,24 @@ def load_triples(source: str, data_dir: Path | None = None) -> Triples:
 
 
 def available(data_dir: Path | None) -> list[dict[str, Any]]:
-    """What a page may offer: the presets, then the readable files of `data_dir` (others are logged)."""
-    offered: list[dict[str, Any]] = [
+    """What a page may offer: what is real first, the readable files of `data_dir`, then the presets."""
+    generated = [
         {
             "name": name,
             "label": f"{name} (generated)",
+            "generated": True,
             "entities": preset.num_entities,
             "relations": preset.num_relations,
             "triples": preset.num_triples,
         }
         for name, preset in PRESETS.items()
     ]
+    return [*available_files(data_dir), *generated]
+
+
+def available_files(data_dir: Path | None) -> list[dict[str, Any]]:
+    """The readable files of `data_dir` as `available` has them (others are logged)."""
+    offered: list[dict[str, Any]] = []
     for path in data_files(data_dir) if data_dir is not None else ():
         status = path.stat()
         summary = _summarise(path, status.st_mtime_ns, status.st_size)
@@ -121,13 +128,19 @@ def available(data_dir: Path | None) -> list[dict[str, Any]]:
 def _summarise(path: Path, modified: int, size: int) -> dict[str, Any] | None:
     """A file's entry in `available`, kept until its time or size changes; None where it cannot be read."""
     try:
-        triples = _read_file(path, path.name)
+        return summary_of(path)
     except InputError as error:
         logging.getLogger(__name__).warning("not offered: %s", error)
         return None
+
+
+def summary_of(path: Path) -> dict[str, Any]:
+    """A file's entry in `available`. Raises InputError."""
+    triples = _read_file(path, path.name)
     return {
         "name": path.name,
         "label": f"{path.name} (file)",
+        "generated": False,
         "entities": triples.num_entities,
         "relations": triples.num_relations,
         "triples": len(triples.h),

@@ -22,11 +22,13 @@ AS_WRITTEN: Mapping[str, str | int | bool] = {"reorder": False, "compact": False
 """Options under which the graph has the operators that the text has."""
 
 OUT_OF_MEMORY = "out of memory"
+EAGER = "eager PyTorch"
 
 
 @dataclass
 class Peer:
-    """One peer: what launches it, what it gives, and its times; `reason` says why it has none."""
+    """One peer: what launches it, what it gives, and its times; `reason` says why it has none, `compile_ms` what its
+    first run took, where that compiles it."""
 
     name: str
     launch: Callable[[], None]
@@ -34,6 +36,7 @@ class Peer:
     out_of_memory: type[BaseException] | tuple[type[BaseException], ...] = MemoryError
     reason: str = ""
     times: Times = field(default_factory=Times)
+    compile_ms: float | None = None
     check: Check | None = None
 
     def measure(self, watch: Callable[[Callable[[], None]], float]) -> float | None:
@@ -70,6 +73,7 @@ class Peer:
             "name": self.name,
             "reason": self.reason,
             **shown.to_json(),
+            "compile_ms": self.compile_ms,
             "ratio": shown.median / float(np.median(ours)) if shown.cold and ours else None,
             "max_relative_error": None if self.check is None else self.check.max_relative_error,
         }
@@ -95,6 +99,11 @@ def _has_torch(device: str) -> bool:
 
 def eager(setup: Setup, device: str, compiled: bool = False) -> Peer:
     """Eager PyTorch on a device, or the same operations through torch.compile; checked."""
+    return unchecked(setup, device, "torch.compile" if compiled else EAGER).checked(setup)
+
+
+def unchecked(setup: Setup, device: str, name: str) -> Peer:
+    """A peer of PyTorch on a device that has not run yet; under any other `name` than eager's it is compiled then."""
     import torch
 
     from explorer.runtime.peers.torch_code import TorchModel
@@ -108,7 +117,7 @@ def eager(setup: Setup, device: str, compiled: bool = False) -> Peer:
         """Made when the peer is checked, so that running out of memory here is told like any other."""
         # As the programs read it: the rows of a result over edges or entries are in their order.
         upstream = None if given is None else torch.from_numpy(setup.inputs()[given]).to(device)
-        return TorchModel(written.program("graph"), written.inputs(), device, learnt, compiled), upstream
+        return TorchModel(written.program("graph"), written.inputs(), device, learnt, name != EAGER), upstream
 
     def launch() -> None:
         model, upstream = on_device()
@@ -119,5 +128,4 @@ def eager(setup: Setup, device: str, compiled: bool = False) -> Peer:
         result, gradients = model.run(upstream)
         return result.numpy(force=True), {name: found.numpy(force=True) for name, found in gradients.items()}
 
-    name = "torch.compile" if compiled else "eager PyTorch"
-    return Peer(name, launch, outcome, torch.OutOfMemoryError).checked(setup)
+    return Peer(name, launch, outcome, torch.OutOfMemoryError)

@@ -33,7 +33,7 @@ EXTREMES = {"max": "amax", "min": "amin"}
 
 class TorchModel:
     """A graph with its arrays on a device; those of `learnt` names have gradients. `compiled` has torch.compile make
-    one program of its operations, at the first run."""
+    one program of all its operations, at the first run: what its tracer could not see into would be an error."""
 
     def __init__(
         self,
@@ -62,7 +62,9 @@ class TorchModel:
         for name in self._learnt:
             self._tensors[name].requires_grad_()
         self._rows = self._row_counts(inputs)
-        self._evaluated = torch.compile(self._result) if compiled else self._result
+        self._index_set = graph.value(graph.result).index_set
+        self._widest = max((tuple(found.shape) for found in self._maps.values()), key=len, default=())
+        self._evaluated = torch.compile(self._result, fullgraph=True, dynamic=False) if compiled else self._result
 
     def run(self, upstream: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """The result and, where its gradient is given, those of what is learnt, by tensor; on a GPU, before they are
@@ -94,10 +96,9 @@ class TorchModel:
         values = dict(self._tensors)
         for value in self._graph.values:
             values[value.name] = self._value(value, values)
-        result, value = values[self._graph.result], self._graph.value(self._graph.result)
-        rows = self._rows[value.index_set]
+        result, rows = values[self._graph.result], self._rows[self._index_set]
         if self._lead == 2:  # of a triple's negatives all, though it depend on none
-            rows = max((tuple(found.shape) for found in self._maps.values()), key=len)
+            rows = self._widest
         shape = result.shape[self._lead :]
         return result.expand(*self._padded(rows), *shape).reshape(*rows, *shape)
 

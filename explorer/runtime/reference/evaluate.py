@@ -5,8 +5,11 @@ It shares no code with the compiler, from the parser on: a mistake would have to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +17,7 @@ import numpy.typing as npt
 from explorer.runtime.reference.evaluator import Evaluator, Index
 from explorer.runtime.reference.layers import LayerEvaluator
 from explorer.runtime.reference.numbers.adjoint import backward, payload_of
-from explorer.runtime.reference.numbers.arithmetic import BOUNDED, FLOAT64, Arithmetic
+from explorer.runtime.reference.numbers.arithmetic import BOUNDED, FLOAT64, UNFLUSHED, Arithmetic
 from explorer.runtime.reference.numbers.bounds import flushing, overflows_seen, products_coarser
 from explorer.runtime.reference.numbers.primitives import Array, joined, spread
 from explorer.runtime.reference.numbers.tangent import Moved
@@ -27,6 +30,10 @@ in cache take a third of the time of chunks of 128 MiB, measured on 2 cores at b
 
 STEP = 1e-6
 """How far a finite difference goes to either side, for entries of a size about 1."""
+
+LEAST_ON_DEVICE = 1 << 12
+"""Ids of an input from which on a device computes it: some thousand steps are launched one by one, which takes as long
+as NumPy does for some thousand rows of the usual sizes."""
 
 Inputs = Mapping[str, npt.NDArray[np.generic]]
 
@@ -61,7 +68,7 @@ def score(
         step = rows[0]
         if not arithmetic.whole:
             _score_rows(run, {entry: array[:1] for entry, array in ids.items()})
-            step = max(1, CHUNK_BYTES // max(1, run.bytes))
+            step = max(1, arithmetic.chunks * CHUNK_BYTES // max(1, run.bytes))
         for start in range(0, rows[0], step):
             chunk = {entry: array[start : start + step] for entry, array in ids.items()}
             shape = np.broadcast_shapes(*(array.shape for array in chunk.values()))
@@ -156,7 +163,8 @@ def gradients(
 class Meaning:
     """A definition with all that it is evaluated on; `coarser` says how many times the unit roundoff of float32 the
     factors of its matrix products have, where a target rounds them on purpose; `rows` are those of the result that are
-    asked for, all where there are none."""
+    asked for, all where there are none. Where it is large and has bounds, it is computed on the `device` of PyTorch's
+    that is named, if that is there and goes well."""
 
     text: str
     inputs: Inputs
@@ -165,20 +173,25 @@ class Meaning:
     negatives: str = "none"
     coarser: float = 1.0
     rows: npt.NDArray[np.integer] | None = None
+    device: str = ""
 
     def result(self, arithmetic: Arithmetic = BOUNDED) -> Array:
         """The scores, or the rows of a layer or an op."""
-        with products_coarser(self.coarser), flushing(arithmetic.flushes):
+
+
+        def compute(arithmetic: Arithmetic) -> Array:
             found = evaluate(self.text, self.inputs, self.sizes, self.name, self.negatives, arithmetic)
-        return found if self.rows is None else found[self.rows]
+            return found if self.rows is None else found[self.rows]
+
+        return self._computed(compute, arithmetic)
 
     def gradients(
         self, upstream: npt.NDArray[np.floating], names: Sequence[str], arithmetic: Arithmetic = BOUNDED
     ) -> dict[str, Array]:
         """The gradients of sum(upstream * result) by these tensors."""
-        asked = (self.text, self.inputs, self.sizes, upstream, names, self.name, self.negatives, arithmetic)
-        with products_coarser(self.coarser), flushing(arithmetic.flushes):
-            return gradients(*asked)[1]
+        asked = (self.text, self.inputs, self.sizes, upstream, names, self.name, self.negatives)
+        found: dict[str, Array] = self._computed(lambda arithmetic: gradients(*asked, arithmetic)[1], arithmetic)
+        return found
 
     def overflows(self, upstream: npt.NDArray[np.floating] | None = None, names: Sequence[str] = ()) -> bool:
         """Whether a value on the way to the result, or back to the gradients by these tensors, is too large for
@@ -192,9 +205,39 @@ class Meaning:
 
     def change(self, direction: Mapping[str, npt.NDArray[np.floating]], arithmetic: Arithmetic = BOUNDED) -> Array:
         """How the result changes along a direction of these tensors, in any size; 0 where it does not."""
-        moved = arithmetic.moved({name: np.asarray(self.inputs[name]) for name in direction}, direction)
-        found = self.result(moved)
-        return found.change if isinstance(found, Moved) else arithmetic.of(np.zeros(found.shape))
+
+        def compute(arithmetic: Arithmetic) -> Array:
+            moved = arithmetic.moved({name: np.asarray(self.inputs[name]) for name in direction}, direction)
+            found = evaluate(self.text, self.inputs, self.sizes, self.name, self.negatives, moved)
+            found = found if self.rows is None else found[self.rows]
+            return found.change if isinstance(found, Moved) else arithmetic.of(np.zeros(found.shape))
+
+        return self._computed(compute, arithmetic)
+
+    def _computed(self, compute: Callable[[Arithmetic], Any], arithmetic: Arithmetic) -> Any:
+        """What is computed in an arithmetic: on the device where that is worth it, else, or where that fails, here."""
+        with products_coarser(self.coarser), flushing(arithmetic.flushes):
+            if arithmetic in (BOUNDED, UNFLUSHED) and self._is_large and _is_there(self.device):
+                from explorer.runtime.reference.numbers.device import computed_on
+
+                with suppress(Exception):  # short of memory, most likely
+                    return computed_on(self.device, compute, arithmetic)
+            return compute(arithmetic)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether there are enough ids that a device is quicker than what it takes to ask it."""
+        ids = (entry.size for entry in self.inputs.values() if np.ndim(entry) and entry.dtype.kind == "i")
+        return max(ids, default=0) >= LEAST_ON_DEVICE
+
+
+def _is_there(device: str) -> bool:
+    """Whether PyTorch has a device of this name here."""
+    if not device or find_spec("torch") is None:
+        return False
+    import torch
+
+    return device != "cuda" or torch.cuda.is_available()
 
 
 @dataclass(frozen=True)

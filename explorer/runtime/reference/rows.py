@@ -157,7 +157,7 @@ class RowEvaluator(Evaluator):
             if stop >= len(order):
                 break
             each = self.bytes / (int(ends[stop - 1]) - before)
-            budget, start = max(1, int(CHUNK_BYTES / max(1.0, each))), stop
+            budget, start = max(1, int(self.arithmetic.chunks * CHUNK_BYTES / max(1.0, each))), stop
         self.data.end_loop()
 
     def inner_scope(self, scope: Scope, parents: Numbers, names: Iterable[str], body: Iterable[ast.AST]) -> Scope:

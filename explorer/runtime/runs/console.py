@@ -51,7 +51,8 @@ def summary(result: Mapping[str, Any]) -> str:
         )
         form = f"; timed is its {result['form']} form" if result.get("form") else ""
         lines.append(f"  compile {result['compile_ms']:.0f} ms to machine code{form}")
-        lines += _device_lines(result) if "ceilings" in result else []
+        lines += _device_lines(result) if "launch_ms" in result else []
+        lines += [f"  beside  {_peer(peer)}" for peer in result.get("peers", [])]
     else:
         lines.append(f"  cycles  {result['cycles']:,.0f} of the core, {result['microseconds']:,.1f} us")
         lines += [f"  {unit:7} {_shares(result[unit])}" for unit in ("access", "execute")]
@@ -62,7 +63,7 @@ def summary(result: Mapping[str, Any]) -> str:
 
 
 def _device_lines(result: Mapping[str, Any]) -> list[str]:
-    """Of a run on a GPU: warm times, what the least takes, the kernels, and what was timed beside them."""
+    """Of a run on a GPU: warm times, what the least takes, and the kernels."""
     note = f"; {result['launch_note']}" if result["launch_note"] else ""
     most = result["ceilings"]
     lines = [
@@ -72,7 +73,6 @@ def _device_lines(result: Mapping[str, Any]) -> list[str]:
         f" here: {result['limit_reached']:.0%} of what is possible",
     ]
     lines += [f"  kernel  {_kernel(kernel)}" for kernel in result["kernels"]]
-    lines += [f"  beside  {_peer(peer)}" for peer in result["peers"]]
     return lines
 
 
@@ -91,8 +91,9 @@ def _kernel(kernel: Mapping[str, Any]) -> str:
 def _peer(peer: Mapping[str, Any]) -> str:
     if peer["reason"]:
         return f"{peer['name']}: no time, {peer['reason']}"
-    times = f"median {_ms(peer['median_ms'])} ms, warm {_ms(peer['warm_ms'])}"
-    return f"{peer['name']}: {times}, {peer['ratio']:.2f} times as long"
+    warm = "" if peer["warm_ms"] is None else f", warm {_ms(peer['warm_ms'])}"
+    compiled = "" if peer["compile_ms"] is None else f"; {peer['compile_ms'] / 1e3:.1f} s to compile, not counted"
+    return f"{peer['name']}: median {_ms(peer['median_ms'])} ms{warm}, {peer['ratio']:.2f} times as long{compiled}"
 
 
 def _ms(milliseconds: float) -> str:
@@ -204,7 +205,8 @@ def _first(result: Mapping[str, Any]) -> str:
 def _verdict(result: Mapping[str, Any]) -> str:
     if not result["matches_reference"]:
         return f"WRONG   {result['message']}"
-    return f"matches the float64 reference: {_rows_checked(result)}, {_error(result)}"
+    where = " that was computed on the GPU" if result["reference_on"] == "gpu" else ""
+    return f"matches the float64 reference{where}: {_rows_checked(result)}, {_error(result)}"
 
 
 def _rows_checked(result: Mapping[str, Any]) -> str:

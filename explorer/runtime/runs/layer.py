@@ -27,7 +27,16 @@ from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber, takes_long
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.footprint import MEMORY_LIMIT, check_memory, room_for
-from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser, compile_request
+from explorer.runtime.runs.request import (
+    STEPS,
+    Floats,
+    Outcome,
+    RunRequest,
+    Setup,
+    coarser,
+    compile_request,
+    device_of_reference,
+)
 
 GRADIENT_EDGES = 20_000
 """Up to so many edges, all gradients are checked; of a larger graph, those on about so many of its edges."""
@@ -132,7 +141,8 @@ def _meaning(
     counts = {"num_nodes": data.num_nodes, "num_etypes": data.num_etypes, "num_ntypes": data.num_ntypes}
     inputs: dict[str, Any] = {**data.arrays(), **counts, **tensors}
     coarse = coarser(compilation, request.on)
-    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse)
+    device = device_of_reference(request.on)
+    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse, device=device)
 
 
 def _sample(request: RunRequest, data: RelationalGraph) -> Sample:

@@ -29,7 +29,7 @@ from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumbe
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.fitting import fit_op
 from explorer.runtime.runs.footprint import MEMORY_LIMIT, check_memory, room_for
-from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser
+from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser, device_of_reference
 
 GRADIENT_TERMS = 2_000_000
 """Up to so many elements looked up, all gradients are checked; beyond, those of the first lists."""
@@ -202,7 +202,8 @@ def _meaning(
 ) -> Meaning:
     inputs = {**_given(encoded), **tensors}
     coarse = coarser(compilation, request.on)
-    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse)
+    device = device_of_reference(request.on)
+    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse, device=device)
 
 
 def _given(encoded: EncodedLists) -> dict[str, Any]:

@@ -92,11 +92,12 @@ class RunRequest(ModelRequest):
 
     `compiled` is what a reader has been shown: the digest of the `program` of the target's stage, and the `sizes` and
     `options` of its compilation. A run of any other program is refused; where there is none, nothing was shown.
-    `machine` sets parameters of the simulated machine by name, `peers` times PyTorch beside a run on a GPU or a CPU,
-    None on a GPU alone. `written` is the text of a DLC program that "dae" runs in the place of the compiled one,
-    `memory` the most bytes that the run's arrays may take, None where it is what there is. `expected` is a text that
-    must give the same results (`expected.py`). `against` are the `sizes`, `options` and `schedule` of side A of a
-    comparison, of which this is side B (`against.py`).
+    `machine` sets parameters of the simulated machine by name. `peers` times PyTorch beside a run on a GPU or a CPU,
+    None on a GPU alone, and `compile_seconds` torch.compile too, which may compile for so long, None for not.
+    `written` is the text of a DLC program that "dae" runs in the place of the compiled one, `memory` the most bytes
+    that the run's arrays may take, None where it is what there is. `expected` is a text that must give the same results
+    (`expected.py`). `against` are the `sizes`, `options` and `schedule` of side A of a comparison, of which this is
+    side B (`against.py`).
     """
 
     on: TargetName
@@ -107,6 +108,7 @@ class RunRequest(ModelRequest):
     seed: int = 0
     machine: Mapping[str, int | float] = field(default_factory=dict)
     peers: bool | None = None
+    compile_seconds: float | None = None
     written: str = ""
     expected: str = ""
     against: Mapping[str, Any] | None = None
@@ -310,6 +312,7 @@ class Setup(ABC):
             "matches_reference": right,
             **check.to_json(),
             "rows_checked": check.rows,
+            "reference_on": "gpu" if self.bounds.computed_on == "cuda" else "cpu",
             "message": "" if right else self.why_not(check),
             "gradients": {name: found.to_json() for name, found in self.gradients.items()},
             "name": self.compilation.name,
@@ -394,6 +397,11 @@ def how_far(check: Check) -> str:
 def coarser(compilation: Compilation, on: TargetName) -> float:
     """How much coarser than float32 the target's products are: only a GPU's may be, where its kernels say so."""
     return coarser_of(compilation.stages["kernels"].program) if on == "gpu" else 1.0
+
+
+def device_of_reference(on: TargetName) -> str:
+    """The device of PyTorch's that the reference of a run may be computed on; "" for this processor alone."""
+    return "cuda" if on == "gpu" else ""
 
 
 def worse(one: Check, other: Check) -> Check:

@@ -26,7 +26,7 @@ from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.sampling import Sample, draw_batch
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.footprint import MEMORY_LIMIT, room_for
-from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser
+from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser, device_of_reference
 
 GRADIENT_SCORES = 20_000
 """Up to so many scores, all gradients are checked; of a larger batch, those of its first triples."""
@@ -146,4 +146,5 @@ def _made(
 def _meaning(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Meaning:
     negatives = str(compilation.options.to_json()["negatives"])
     coarse = coarser(compilation, request.on)
-    return Meaning(request.text, tensors, compilation.sizes, compilation.name, negatives, coarse)
+    device = device_of_reference(request.on)
+    return Meaning(request.text, tensors, compilation.sizes, compilation.name, negatives, coarse, device=device)

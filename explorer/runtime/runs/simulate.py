@@ -16,6 +16,7 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
+from explorer.machine.spent import SpentCycles
 from explorer.machine.summary import share
 from explorer.runtime.runs import basis
 from explorer.runtime.runs.events import Event, failed, machine_sample
@@ -43,11 +44,12 @@ as they did."""
 
 @dataclass(frozen=True)
 class Simulated:
-    """The result, and what the JSON says of the machine."""
+    """The result, what the JSON says of the machine, and what its cycles went to."""
 
     output: npt.NDArray[np.float32]
     gradients: dict[str, npt.NDArray[np.float32]]
     figures: dict[str, Any]
+    spent: SpentCycles
 
 
 def simulate(
@@ -63,7 +65,7 @@ def simulate(
             throughput=throughput,
         )
     )
-    return Simulated(ran.output, ran.gradients, ran.to_json() | {"basis": basis.of_run(parameters)})
+    return Simulated(ran.output, ran.gradients, ran.to_json() | {"basis": basis.of_run(parameters)}, ran.spent)
 
 
 def simulate_compared(
@@ -94,6 +96,7 @@ def simulate_compared(
         ran.output,
         ran.gradients,
         {**figures, "core_alone": alone, "speedup_over": over},
+        ran.spent,
     )
 
 

@@ -12,7 +12,7 @@ import math
 import os
 import platform
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +68,7 @@ class CompiledKernel:
         if order is not None:
             arguments.append(order)
         count = extents[iterations(self.kernel)]
-        _share(lambda first, last: self.machine_code(*arguments, first, last), count, self.chunks)
+        in_parallel(lambda first, last: self.machine_code(*arguments, first, last), count, self.chunks)
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,21 @@ class Bound:
 
         What one kernel leaves for later ones is freed as soon as the last has read it."""
         arrays = dict(self.arrays)
+        for _ in self._steps(arrays):
+            pass
+        gradients = {tensor: arrays[name] for tensor, name in self.prepared.gradients}
+        return arrays[self.prepared.result], gradients
+
+    def time_nests(self) -> list[float]:
+        """One run, of which this is what each kernel takes, in milliseconds, with making its arrays."""
+        begun, found = perf_counter(), []
+        for _ in self._steps(dict(self.arrays)):
+            found.append((perf_counter() - begun) * 1e3)
+            begun = perf_counter()
+        return found
+
+    def _steps(self, arrays: Arrays) -> Iterator[None]:
+        """Runs a kernel at each step, on what those before have left in `arrays`."""
         for compiled, order, over in zip(self.prepared.kernels, self.orders, self._last_uses(), strict=True):
             for buffer in compiled.outputs:
                 make = np.zeros if compiled.function.sequential else np.empty
@@ -136,8 +151,7 @@ class Bound:
             compiled.run(arrays, self.extents, order)
             for name in over:
                 del arrays[name]
-        gradients = {tensor: arrays[name] for tensor, name in self.prepared.gradients}
-        return arrays[self.prepared.result], gradients
+            yield
 
     @property
     def peak_bytes(self) -> int:
@@ -199,7 +213,7 @@ def _machine_code(function: HostFunction, signature: tuple[Any, ...], checked: b
     return made
 
 
-def _share(work: Callable[[int, int], None], count: int, chunks: int) -> None:
+def in_parallel(work: Callable[[int, int], None], count: int, chunks: int) -> None:
     """Calls `work(first, last)` for pieces of 0..count from all threads, each taking the next piece when it is free."""
     pieces = min(count, chunks)
     numbers = itertools.count()

@@ -15,6 +15,7 @@ from explorer.machine.alone import alone_times, core_alone
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.records import numbers
 from explorer.machine.simulation import Simulation
+from explorer.machine.spent import SpentCycles, together
 from explorer.machine.summary import share, summary
 
 SAMPLES = 128
@@ -33,16 +34,18 @@ Account = dict[str, Any]
 
 @dataclass(frozen=True)
 class DaeResult:
-    """The output, what the result JSON says of a simulated run, and gradients by tensor where the program has them."""
+    """The output, what the result JSON says of a simulated run, what its cycles went to, and gradients by tensor where
+    the program has them."""
 
     output: NDArray[np.float32]
     account: Account
+    spent: SpentCycles
     gradients: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def to_json(self) -> Account:
         """The account: cycles, microseconds, machine, access, execute, queues, memory, tokens, hit_rates, rates,
-        occupancy, pushed_first; on request core_alone and throughput; for a module also `kernels`, the name, cycles
-        and microseconds of each."""
+        occupancy, pushed_first, and `kernels`, the name, cycles and microseconds of each program; on request core_alone
+        and throughput."""
         return self.account
 
 
@@ -65,14 +68,14 @@ def simulate(
     run = _Run(parameters or MachineParameters(), on_sample, core_alone, throughput)
     if isinstance(program, DlcProgram):
         (output,) = run.program(program, inputs).values()
-        return DaeResult(output, run.account())
+        return DaeResult(output, run.account() | {"kernels": run.kernels}, run.spent())
     arrays = dict(inputs)
     for inner in program.programs:
         if not isinstance(inner, DlcProgram):
             raise TypeError(f"the machine runs DLC, not {type(inner).__name__}")
         arrays |= run.program(inner, arrays)
     gradients = {tensor: arrays[name] for tensor, name in program.gradients}
-    return DaeResult(arrays[program.result], run.account() | {"kernels": run.kernels}, gradients)
+    return DaeResult(arrays[program.result], run.account() | {"kernels": run.kernels}, run.spent(), gradients)
 
 
 class _Run:
@@ -91,6 +94,7 @@ class _Run:
         self._core_alone = core_alone
         self._throughput = throughput
         self._accounts: list[Account] = []
+        self._spent: list[SpentCycles] = []
         self._trace: list[Sample] = []
         self._first: list[Account] = []
         self._triples = 0
@@ -119,6 +123,7 @@ class _Run:
         if self._throughput:
             account["alone_ns"] = alone_times(program, inputs, self._parameters)
         self._accounts.append(account)
+        self._spent.append(simulation.spent())
         self._triples += sum(int(machine.access.state.triples) for machine in simulation.machines)
         self.kernels.append({"name": program.name, **{key: account[key] for key in ("cycles", "microseconds")}})
         return simulation.outputs
@@ -130,6 +135,10 @@ class _Run:
             "occupancy": self._trace,
             "pushed_first": self._first,
         }
+
+    def spent(self) -> SpentCycles:
+        """What the cycles of all programs together went to."""
+        return together(self._spent)
 
     def _sample(self, sampler: Sampler) -> None:
         sample = sampler.sample()

@@ -20,8 +20,9 @@ from typing import Any, Literal, Protocol
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 
-Role = Literal["compile", "run", "run-once", "reuse"]
-"""What a worker is for: `run` is warmed by a rehearsal; `run-once` and `reuse` start at once, load what they need."""
+Role = Literal["compile", "run", "run-compiling", "run-once", "reuse", "look"]
+"""What a worker is for: `run` is warmed by a rehearsal, and `run-compiling` may start compilers for peers besides;
+`run-once`, `reuse` and `look` start at once, and load what they need."""
 
 GIB = 1 << 30
 RUN_MEMORY = 4 * GIB
@@ -33,17 +34,22 @@ _START_SECONDS = 180.0
 _STARTING: dict[Role, str] = {
     "compile": "starting a process for compilations",
     "run": "starting a process for runs (the first on a computer compiles the simulator: half a minute)",
+    "run-compiling": "starting a process for runs",
     "run-once": "starting a process for the run",
     "reuse": "starting a process for reuse distances",
+    "look": "starting a process that reads the file",
 }
 LINE_BYTES = 64 << 20
 """The longest event: a compilation with every stage and every pass, with room to spare."""
-_REQUESTS_PER_WORKER: dict[Role, int] = {"compile": 4_000, "run": 200, "run-once": 200, "reuse": 200}
+_REQUESTS_PER_WORKER: dict[Role, int] = {
+    **{"compile": 4_000, "run": 200, "run-compiling": 200},
+    **{"run-once": 200, "reuse": 200, "look": 200},
+}
 """A worker is replaced after this many: compiled kernels stay in a process until it ends. One for compilations keeps
 little, and a new one's imports take as long as thirty of them."""
 
 
-_NICENESS: dict[Role, int] = {"compile": 1, "run": 5, "run-once": 0, "reuse": 5}
+_NICENESS: dict[Role, int] = {"compile": 1, "run": 5, "run-compiling": 5, "run-once": 0, "reuse": 5, "look": 5}
 """Where all cores are busy, the server answers first, then who types, then who runs: a third as much as the server,
 since a run may take only so long, whatever else the computer does. Alone, it is as fast as ever."""
 
@@ -61,6 +67,7 @@ class Worker:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self._reading = asyncio.Lock()
         self.answered = 0
         self.last_line = b""
         """The last event as the process wrote it."""
@@ -125,8 +132,9 @@ class Worker:
         self._process.stdin.close()
         with suppress(BrokenPipeError, ConnectionResetError):
             await self._process.stdin.wait_closed()
-        while await self._process.stdout.read(1 << 16):
-            pass
+        async with self._reading:  # whoever waits for an answer reads first that none comes
+            while await self._process.stdout.read(1 << 16):
+                pass
         await self._process.wait()
 
     async def answer(self, request: Mapping[str, Any], deadline: float) -> AsyncGenerator[Event, None]:
@@ -153,7 +161,8 @@ class Worker:
     async def _read(self) -> Event:
         assert self._process.stdout is not None
         try:
-            line = await self._process.stdout.readline()
+            async with self._reading:
+                line = await self._process.stdout.readline()
             self.last_line = line
             event: Event = json.loads(line)
         except ValueError:

@@ -50,7 +50,7 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    how = ("stages", "snapshots", "first", "costs", "flips", "story", "or_usual")
+    how = ("stages", "snapshots", "first", "costs", "flips", "story", "heat", "or_usual")
     model = ModelRequest(**{name: value for name, value in request.items() if name not in how})
     try:
         found = fit(model, request.get("or_usual", False))
@@ -72,6 +72,11 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
 
         told = story_json(found.compilation, request["story"], request["stages"])
         yield events.result({"ok": True, "story": told, "data": found.data})
+        return
+    if request.get("heat") and found.compilation.ok:
+        from explorer.compiler.heat.heat import heat_json
+
+        yield events.result({"ok": True, "heat": heat_json(found.compilation, request["stages"]), "data": found.data})
         return
     wanted = request["stages"], request.get("snapshots")
     for body in found.forms(*wanted) if request.get("first") else [found.to_json(*wanted)]:
@@ -97,6 +102,17 @@ def find_reuse(request: Mapping[str, Any]) -> Iterator[Event]:
     folder = request["data_dir"]
     try:
         yield events.result(reuse(load_lists(request["data"], Path(folder) if folder else None).idx))
+    except InputError as error:
+        yield events.failed("refused", str(error))
+
+
+def look_at(request: Mapping[str, Any]) -> Iterator[Event]:
+    """What a data file that anyone may have brought is to each family of models."""
+    from explorer.runtime.data.offered import offers_of
+    from explorer.runtime.data.triples import InputError
+
+    try:
+        yield events.result({"offers": offers_of(Path(request["path"]), request["most_bytes"])})
     except InputError as error:
         yield events.failed("refused", str(error))
 
@@ -158,8 +174,10 @@ def no_warming() -> None:
 ROLES: dict[str, tuple[Callable[[], None], Callable[[Mapping[str, Any]], Iterator[Event]]]] = {
     "compile": (warm_compile, compile_model),
     "run": (warm_run, run_model),
+    "run-compiling": (warm_run, run_model),
     "run-once": (no_warming, run_model),
     "reuse": (no_warming, find_reuse),
+    "look": (no_warming, look_at),
 }
 
 

@@ -197,6 +197,15 @@ def test_a_schedule_and_options_leave_the_edit() -> None:
     assert found.with_options(opt=1).edits[0].verdict.status == "matches"
 
 
+def test_what_the_passes_cannot_go_on_from_is_said_in_the_words_of_the_stage() -> None:
+    found = edited(compiled("embedding/sls", opt=3), "slc.opt3", ("for d in 0..D step 16", "for d in 0..D step 8"))
+    assert found.edits[0].verdict.status == "matches"
+    assert found.stages["dlc"].reason == (
+        "The passes cannot go on from slc.opt3 as it was edited: "
+        "d_end pushes (16 x f32) each 16 and pops (8 x f32) each 8"
+    )
+
+
 @pytest.mark.parametrize("on", ["cpu", "dae"])
 def test_a_run_is_of_the_edited_program_and_refuses_what_is_wrong(on: str) -> None:
     plain = compiled()

@@ -20,13 +20,16 @@ Floats = npt.NDArray[np.floating]
 class Arithmetic:
     """How exact numbers become values, and how numbers do that a kernel has rounded to float32.
 
-    `tensors` stands for what is learnt, where that is differentiated; with `whole`, nothing is done in chunks.
-    `flushes` says that bounds allow numbers below the normal ones of float32 to become 0."""
+    `stored` keeps a tensor whose rows become values. `tensors` stands for what is learnt, where that is differentiated;
+    with `whole`, nothing is done in chunks. `flushes` says that bounds allow numbers below the normal ones of float32
+    to become 0. What is done in chunks is done in so many times larger `chunks`."""
 
     exact: Callable[[Floats], Array]
     rounded: Callable[[Floats], Array]
     tensors: Mapping[str, Array] = field(default_factory=dict)
     whole: bool = False
+    chunks: int = 1
+    stored: Callable[[Floats], Array] = lambda data: data
     flushes: bool = True
 
     def of(self, values: Array) -> Array:
@@ -35,7 +38,8 @@ class Arithmetic:
 
     def table(self, name: str, data: Floats) -> Array:
         """What stands for a tensor, whose rows become values as they are picked."""
-        return self.tensors.get(name, data)
+        found = self.tensors.get(name)
+        return self.stored(data) if found is None else found
 
     def traced(self, learnt: Mapping[str, Floats]) -> tuple[Arithmetic, dict[str, Traced]]:
         """The same with what gradients by these tensors need, and those tensors."""

@@ -80,6 +80,31 @@ class Carrier:
         return reshaped(self, _extents(self.size, extents))
 
 
+class Foreign:
+    """An array that is not NumPy's own and that NumPy's functions take by its protocols, as one on a device."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def astype(self, dtype: npt.DTypeLike, copy: bool = True) -> Foreign:
+        raise NotImplementedError
+
+    def fetched(self) -> npt.NDArray[Any]:
+        """The same in this process's memory, as NumPy's own."""
+        raise NotImplementedError
+
+    def erf(self) -> Foreign:
+        """The error function of each element, which is none of NumPy's."""
+        raise NotImplementedError
+
+
+def as_array(x: Any, dtype: npt.DTypeLike | None = None) -> Any:
+    """Numbers as an array, of a type where one is given: where they are."""
+    if isinstance(x, Foreign):
+        return x if dtype is None else x.astype(dtype, copy=False)
+    return np.asarray(x, dtype)
+
+
 class OneByOne(np.ndarray[Any, np.dtype[np.float32]]):
     """Numbers whose sums are taken one term after another, as a single lane does; NumPy adds in pairs."""
 
@@ -227,6 +252,8 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 
 def erf(x: Array) -> Array:
     """The error function of an array."""
+    if isinstance(x, Foreign):
+        return x.erf()
     return np.asarray(_erf(x), dtype=np.float64).astype(x.dtype, copy=False)
 
 
@@ -330,6 +357,10 @@ def grouped_matmul(x: Array, y: Array, starts: Numbers) -> Array:
     """Every row of x times its group's matrix: [..., rows, k] by [groups, ..., k, n] to [..., rows, n].
 
     A group's rows stand together, and `starts` has where each begins."""
+    if isinstance(x, Foreign) or isinstance(y, Foreign):
+        ends = [*starts[1:], x.shape[-2]]
+        parts = zip(y, starts, ends, strict=True)
+        return np.concatenate([matmul(x[..., start:end, :], matrix) for matrix, start, end in parts], axis=-2)
     rows, leading = x.shape[-2], np.broadcast_shapes(x.shape[:-2], y.shape[1:-2])
     # Laid out row by row, as what follows goes through it.
     result = np.moveaxis(np.empty((rows, *leading, y.shape[-1]), np.result_type(x, y)), 0, -2)

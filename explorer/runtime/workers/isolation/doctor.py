@@ -13,9 +13,10 @@ from explorer.checkout import CHECKOUT
 from explorer.runtime.workers.isolation import landlock, seccomp
 
 SECONDS = 60.0
-ROLES = ("compile", "run")
-LEFT = {"compile": ("start a program",), "run": ()}
-"""What a role may do of what is tried: compiling starts nvdisasm."""
+ROLES = ("compile", "run", "run-compiling")
+WORK = {"compile": "compiles", "run": "runs", "run-compiling": "runs beside torch.compile"}
+LEFT = {"compile": ("start a program",), "run": (), "run-compiling": ("start a program",)}
+"""What a role may do of what is tried: compiling starts nvdisasm, and torch.compile beside a run g++."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def findings() -> Iterator[Finding]:
 
 
 def _worker(role: str) -> Finding:
-    what = f"worker that {'compiles' if role == 'compile' else 'runs'}"
+    what = f"worker that {WORK[role]}"
     command = [sys.executable, "-m", "explorer.runtime.workers.isolation.probe", role]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     if done.returncode:

@@ -20,6 +20,8 @@ MOST_FILE_BYTES = 512 << 20
 """Of one file that a worker writes: what is kept of machine code is 256 MiB in all."""
 OF_LIBRARIES = ("/usr", "/lib", "/lib64", "/bin", "/opt", "/nix", "/etc/ld.so.cache", "/etc/alternatives")
 OF_SYSTEM = ("/proc", "/sys", "/etc/localtime", "/etc/os-release", "/dev/urandom", "/dev/random", "/dev/zero")
+STARTING = ("compile", "run-compiling")
+"""The roles that start programs: nvdisasm, and the compilers of peers. What they start is kept to the same."""
 GPU = Path("/dev/nvidiactl")
 """Is there where the driver is."""
 
@@ -32,11 +34,11 @@ def isolate(role: str, data: Sequence[Path] = ()) -> tuple[str, ...]:
     _lower(resource.RLIMIT_NOFILE, MOST_DESCRIPTORS)
     _lower(resource.RLIMIT_FSIZE, MOST_FILE_BYTES)
     held = ["limits"]
-    if role == "run" and GPU.exists():
+    if role in ("run", "run-compiling") and GPU.exists():
         return tuple(held)
     if landlock.restrict([*_readable(data), *_writable()]):
         held.append("landlock")
-    if seccomp.refuse(processes=role == "compile"):  # which starts nvdisasm
+    if seccomp.refuse(processes=role in STARTING):
         held.append("seccomp")
     return tuple(held)
 

@@ -22,7 +22,7 @@ from explorer.runtime.reference.numbers.bounds.parts import (
     plus,
     times,
 )
-from explorer.runtime.reference.numbers.primitives import Array, Carrier
+from explorer.runtime.reference.numbers.primitives import Array, Carrier, Foreign, as_array
 
 RAW = frozenset({"segment_sum", "segment_max", "segment_shares", "grouped_matmul", "pick", "put", "accumulate"})
 """Functions whose arguments include ids, which have no bounds."""
@@ -33,11 +33,13 @@ RULES: dict[str, Callable[..., Bounded]] = {}
 @dataclass(frozen=True, eq=False)
 class Bounded(Carrier):
     """Values with the two parts of their scale, which need no more than the digits and the range of float32: what it
-    cannot hold has no bound, and what it loses is less than what a kernel does. They are 0.0 for exact numbers."""
+    cannot hold has no bound, and what it loses is less than what a kernel does. They are 0.0 for exact numbers. A
+    result says which device it was `computed_on`, "" for this processor."""
 
     value: Floats
     own: Part = NONE
     shared: Part = NONE
+    computed_on: str = ""
 
     level = 1
 
@@ -46,7 +48,7 @@ class Bounded(Carrier):
         for name, part in (("own", self.own), ("shared", self.shared)):
             if not absent(part) and getattr(part, "dtype", None) != np.float32:
                 with np.errstate(over="ignore"):
-                    object.__setattr__(self, name, np.asarray(part).astype(np.float32))
+                    object.__setattr__(self, name, as_array(part).astype(np.float32))
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -70,7 +72,7 @@ class Bounded(Carrier):
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Array:
         rule = RULES[name]
-        arrays = [bounded(a) if isinstance(a, np.ndarray) and name not in RAW else a for a in arguments]
+        arrays = [bounded(a) if isinstance(a, (np.ndarray, Foreign)) and name not in RAW else a for a in arguments]
         return rule(*arrays)
 
     def copy(self) -> Bounded:
@@ -84,7 +86,7 @@ class Bounded(Carrier):
 
 def bounded(x: Array) -> Bounded:
     """Exact numbers, or what has bounds already."""
-    return x if isinstance(x, Bounded) else Bounded(np.asarray(x, dtype=np.float64))
+    return x if isinstance(x, Bounded) else Bounded(as_array(x, np.float64))
 
 
 def rounded(x: npt.NDArray[np.floating]) -> Bounded:

@@ -23,13 +23,13 @@ from explorer.runtime.reference.numbers.bounds.parts import (
     size_of,
     times,
 )
-from explorer.runtime.reference.numbers.primitives import Numbers
+from explorer.runtime.reference.numbers.primitives import Numbers, as_array
 
 
 def sign(x: Bounded) -> Bounded:
     value = np.sign(x.value)
     reach = reach_of(x)
-    near = np.broadcast_to((np.abs(x.value) <= reach) & (np.asarray(x.scale) != 0), x.shape)
+    near = np.broadcast_to((np.abs(x.value) <= reach) & (as_array(x.scale) != 0), x.shape)
     return Bounded(value, 0.0, _either(near, reach, 1 + np.abs(value)))
 
 
@@ -88,10 +88,10 @@ def largest(x: Bounded) -> Bounded:
     return Bounded(x.value.max(axis=-1), own, shared)
 
 
-def _candidates(x: Bounded) -> npt.NDArray[np.bool_]:
+def _candidates(x: Bounded) -> Any:
     """What may be the largest along the last axis."""
     reach = reach_of(x)
-    return np.asarray(x.value + reach >= (x.value - reach).max(axis=-1, keepdims=True))
+    return as_array(x.value + reach >= (x.value - reach).max(axis=-1, keepdims=True))
 
 
 def shares(x: Bounded) -> Bounded:
@@ -109,9 +109,9 @@ def _share(candidates: npt.NDArray[np.bool_], x: Bounded, count: Callable[[Float
     return Bounded(value, 0.0, np.where(unknown, np.inf, np.where(several, (1 - value) * EITHER, 0.0)))
 
 
-def _segment_candidates(x: Bounded, places: Numbers, count: int) -> npt.NDArray[np.bool_]:
+def _segment_candidates(x: Bounded, places: Numbers, count: int) -> Any:
     reach = full(reach_of(x), x.shape)
-    return np.asarray(x.value + reach >= plain.segment_max(x.value - reach, places, count)[places])
+    return as_array(x.value + reach >= plain.segment_max(x.value - reach, places, count)[places])
 
 
 def segment_max(x: Bounded, places: Numbers, count: int) -> Bounded:

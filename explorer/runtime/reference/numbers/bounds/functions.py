@@ -11,6 +11,7 @@ from explorer.runtime.reference.numbers import primitives as plain
 from explorer.runtime.reference.numbers.bounds.bounded import Bounded, reach_of
 from explorer.runtime.reference.numbers.bounds.elementwise import made
 from explorer.runtime.reference.numbers.bounds.parts import ROUNDOFF, Floats, cast, root, size_of, times
+from explorer.runtime.reference.numbers.primitives import as_array
 
 
 def _of_slope(x: Bounded, value: Floats, slope: Any, own: Any) -> Bounded:
@@ -47,7 +48,7 @@ def softplus(x: Bounded) -> Bounded:
 
 
 def sqrt(x: Bounded) -> Bounded:
-    value, scale = np.sqrt(x.value), np.asarray(x.scale)
+    value, scale = np.sqrt(x.value), as_array(x.scale)
     root = np.where(scale > 0, np.sqrt(scale / ROUNDOFF) / np.where(scale > 0, scale, 1.0), np.inf)
     slope = np.minimum(0.5 / np.where(value > 0, value, 1e-300), root)
     return _of_slope(x, value, np.where(scale > 0, slope, 0.0), 0.0)
@@ -72,7 +73,8 @@ def gelu(x: Bounded) -> Bounded:
 
 
 def _slope_of_gelu(x: Floats) -> Floats:
-    return np.asarray(plain.gelu_slope(x))
+    found: Floats = as_array(plain.gelu_slope(x))
+    return found
 
 
 def gelu_slope(x: Bounded) -> Bounded:

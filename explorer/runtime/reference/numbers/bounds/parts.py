@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.reference.numbers.primitives import as_array
+
 ROUNDOFF = 2.0**-24
 """The unit roundoff of float32."""
 CONSTANT = 3.0
@@ -59,7 +61,7 @@ def root(*parts: Part) -> Part:
 
 def _hypotenuse(x: Part, y: Part) -> Part:
     most = np.maximum(x, y)
-    found = np.asarray(np.minimum(x, y))
+    found = as_array(np.minimum(x, y))
     np.minimum(found, _MOST, out=found)
     found /= np.maximum(most, _TINY)
     found *= found
@@ -72,14 +74,14 @@ def _hypotenuse(x: Part, y: Part) -> Part:
 def size_of(values: Floats) -> Part:
     """The magnitudes of values, in float32."""
     with np.errstate(over="ignore"):
-        found = np.asarray(np.asarray(values).astype(np.float32))
+        found = as_array(as_array(values).astype(np.float32))
     return np.abs(found, out=found)
 
 
 def full(part: Any, shape: tuple[int, ...]) -> Any:
     if np.shape(part) == shape:
         return part
-    return np.broadcast_to(np.asarray(part, dtype=np.float32), shape)
+    return np.broadcast_to(as_array(part, np.float32), shape)
 
 
 def cast(part: Part) -> Part:

@@ -44,7 +44,8 @@ def joined(axis: int, *parts: Any) -> Bounded:
 
 def blank(like: Bounded, count: int) -> Bounded:
     shape = (count, *like.shape[1:])
-    return Bounded(np.zeros(shape), np.zeros(shape, np.float32), np.zeros(shape, np.float32))
+    own, shared = (np.zeros_like(like.value, np.float32, shape=shape) for _ in range(2))
+    return Bounded(np.zeros_like(like.value, shape=shape), own, shared)
 
 
 def put(array: Bounded, ids: npt.NDArray[np.integer], values: Any) -> Bounded:

@@ -75,7 +75,7 @@ def segment_sum(x: Bounded, places: Numbers, count: int) -> Accumulated:
     if not absent(x.own):
         squares = alike * plain.segment_sum(np.square(full(x.own, x.shape), dtype=np.float64), places, count)
     own = _own_of(terms, different, magnitude, squares)
-    return Accumulated(value, own, shared, terms, different, magnitude, squares)
+    return Accumulated(value, own, shared, "", terms, different, magnitude, squares)
 
 
 SAMPLED_COLUMNS = 3
@@ -91,7 +91,7 @@ def _distinct(values: Floats, places: Numbers, count: int) -> tuple[Floats, Floa
     flat = values.reshape(len(values), math.prod(values.shape[1:]))
     different, pairs = terms, terms
     for column in np.unique(np.linspace(0, flat.shape[1] - 1, SAMPLED_COLUMNS).astype(int)) if flat.size else ():
-        taken = flat[:, column].astype(np.float32) + np.float32(0)
+        taken = np.asarray(flat[:, column]).astype(np.float32) + np.float32(0)
         keys = np.sort((places.astype(np.int64) << 32) | taken.view(np.uint32).astype(np.int64))
         first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         copies = np.diff(first, append=len(keys))
@@ -118,4 +118,4 @@ def _begun(base: Bounded) -> Accumulated:
     one = (base.value != 0).astype(np.float64)
     own, shared = (full(part, base.shape) for part in (base.own, base.shared))
     squares = np.square(own, dtype=np.float64)
-    return Accumulated(base.value, own, shared, one, one.copy(), size_of(base.value), squares)
+    return Accumulated(base.value, own, shared, "", one, one.copy(), size_of(base.value), squares)
