@@ -203,11 +203,12 @@ def _put_cursor_behind(page: Any, model: Typed) -> None:
 
 
 def _scrolling(browser: Any, address: str) -> dict[str, Any]:
-    """Of the longest text that an example has in one pane: SASS of a layer with its backward pass."""
-    with _opened(browser, f"{address}/?example=rgnn/rgat") as (page, _, _):
+    """Of the longest text that an example has in one pane, all of it asked for: SASS of HGT with its backward pass."""
+    with _opened(browser, f"{address}/?example=rgnn/hgt") as (page, _, _):
         page.locator('[data-option="grad"]').click()
         page.locator('#pane-1 select[data-act="stage"]').select_option("sass")
-        page.wait_for_function("() => document.querySelectorAll('#pane-1 .l').length > 200", timeout=100_000)
+        page.locator("#pane-1 [data-act=rest]").click(timeout=100_000)
+        page.locator("#pane-1 .more").wait_for(state="detached", timeout=100_000)
         page.wait_for_timeout(2 * SETTLE_MS)
         frames, lines = page.evaluate(SCROLL)
     p50, p95 = np.percentile(frames, [50, 95])

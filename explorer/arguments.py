@@ -223,9 +223,15 @@ def _add_run(commands: Any) -> None:
         default=[],
         help="a parameter of the dae machine, as in mshrs=64 (a wrong name lists them); may repeat",
     )
-    parser.add_argument(
-        "--no-peers", action="store_true", help="on gpu, do not time PyTorch beside it where it is installed"
+    beside = parser.add_mutually_exclusive_group()
+    beside.add_argument(
+        "--peer",
+        choices=("eager", "compile"),
+        action="append",
+        help="on cpu or gpu, time PyTorch beside it: eager, or by torch.compile, which starts a C++ compiler and may"
+        " take half of --timeout to compile; may repeat; default on gpu: eager, where it is installed",
     )
+    beside.add_argument("--no-peers", action="store_true", help="on gpu, time nothing beside it")
 
 
 def _add_reuse(commands: Any) -> None:
@@ -277,6 +283,13 @@ def _add_serve(commands: Any) -> None:
     _add_run_memory(parser)
     told = "let assistants compile and run models by the Model Context Protocol, at /mcp, under the same limits"
     parser.add_argument("--mcp", action="store_true", help=told)
+    parser.add_argument(
+        "--compile-peers",
+        action="store_true",
+        help="let runs be timed beside torch.compile too, which takes PyTorch and g++, and up to a minute a run; the "
+        "processes that run models may then start programs, still without other files and the network; not with "
+        "--queue",
+    )
     parser.add_argument(
         "--allow-host",
         metavar="NAME",

@@ -293,7 +293,8 @@ def _run(arguments: argparse.Namespace) -> int:
         repeat=arguments.repeat,
         seed=arguments.seed,
         machine=machine,
-        peers=False if arguments.no_peers else None,
+        peers=_beside(arguments),
+        compile_seconds=arguments.timeout / 2 if "compile" in (arguments.peer or ()) else None,
         memory=memory,
         written=written,
     )
@@ -311,6 +312,17 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
     return BAD_INPUT if last["kind"] == "refused" else FAILED
+
+
+def _beside(arguments: argparse.Namespace) -> bool | None:
+    """Whether eager PyTorch is timed beside a run; None for what is usual on its target. Raises BadInput."""
+    from explorer.runtime.targets.table import TARGETS, reading
+
+    if arguments.peer is None:
+        return False if arguments.no_peers else None
+    if "peers" not in TARGETS[arguments.on].reads:
+        raise BadInput(f"--peer goes with --on {reading('peers')}")
+    return "eager" in arguments.peer
 
 
 def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
@@ -403,6 +415,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             store=arguments.store or "",
             run_memory=_process_memory(arguments),
             assistants=arguments.mcp,
+            compile_peers=arguments.compile_peers,
             json_log=arguments.log_format == "json",
         )
         if arguments.web_processes == 1:
@@ -436,7 +449,7 @@ def _worker(arguments: argparse.Namespace) -> int:
     try:
         from explorer.queue.supervisor import Offer, WorkerError, serve_queue
     except ImportError:
-        raise BadInput("the worker needs the Python package redis: pip install 'explorer[queue]'") from None
+        raise BadInput("the worker needs the Python package redis: pip install -e '.[queue]'") from None
     try:
         asyncio.run(serve_queue(arguments.queue, Offer(targets, data_dir), _process_memory(arguments)))
     except (WorkerError, ValueError) as error:

@@ -13,6 +13,7 @@ LONG = (
     "tests/runtime/test_jobs.py",
     "tests/compiler/test_random_layers.py",
     "tests/peers/test_pyg.py",
+    "tests/runtime/test_peer_compiled.py",
     "tests/emulator/test_gradients.py",
     "tests/web/test_socket.py",
     "tests/compiler/test_random_ops.py",

@@ -212,7 +212,9 @@ def test_a_very_long_stage_is_cut() -> None:
     lines = [{"text": f"line {number}", "origin": 0, "unit": ""} for number in range(6_001)]
     stage = {"name": "cuda", "available": True, "reason": "", "ms": 1.0, "lines": lines, "passes": [], "resources": []}
     stage["origins"] = [{"operations": [], "made": None, "spans": []}]
-    (pane,) = views.build_panes({"operations": [], "stages": [stage]}, [views.PaneState(stage="cuda")])
+    (pane,) = views.build_panes(
+        {"operations": [], "stages": [stage], "counted": {"on": "", "rows": {}}}, [views.PaneState(stage="cuda")]
+    )
     assert pane.code
     assert pane.code.total == 6_001
     assert sum(map(len, pane.code.chunks)) == code.MOST_LINES

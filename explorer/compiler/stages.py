@@ -19,7 +19,7 @@ from explorer.compiler.ir.graph import Graph, print_graph, verify_graph
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel, verify_kernel
 from explorer.compiler.ir.module import AnyProgram, Module, print_module, print_program
-from explorer.compiler.ir.node import Line
+from explorer.compiler.ir.node import Line, VerificationError
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.ir.verify.module import verify_module
 from explorer.compiler.kept import Kept
@@ -221,7 +221,8 @@ class Stages(Mapping[str, Stage]):
         except (OutOfBudget, MemoryError):
             raise
         except Exception as error:
-            said = f"The passes cannot go on from {fork} as it was edited: {type(error).__name__}: {error}"[:300]
+            kind = "" if isinstance(error, VerificationError) else f"{type(error).__name__}: "
+            said = f"The passes cannot go on from {fork} as it was edited: {kind}{error}"[:300]
             return Stage(spec.name, (), 0.0, None, said, fork=fork)
 
     def _make_of_source(self, spec: StageSpec) -> Stage:

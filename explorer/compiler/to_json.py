@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.counts import ASSUMED, read_counts
 from explorer.compiler.decisions import Choice, Schedule
+from explorer.compiler.effects.by_kernel import by_kernel
 from explorer.compiler.effects.effect import Measure, effect
+from explorer.compiler.effects.figures import known_rows
+from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module, print_program
 from explorer.compiler.ir.node import Line, Made, Origin, Span
 from explorer.compiler.pipeline import STAGES, StageSpec
-from explorer.compiler.stages import PassReport, Stage, Stages
+from explorer.compiler.stages import PassReport, Program, Stage, Stages
 from explorer.compiler.unsupported import OutOfBudget
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ def compilation_json(
             }
             for edit in compilation.edits
         ],
+        "counted": _counted_json(compilation),
         "ms": sum(stage["ms"] for stage in made),
         "first": compilation.first,
         "stopped": next((stage["name"] for stage in made if stage["stopped"]), ""),
@@ -57,6 +61,21 @@ def compilation_json(
         "operations": [_operation_json(operation) for operation in compilation.operations],
         "stages": made,
     }
+
+
+def _counted_json(compilation: Compilation) -> Json:
+    """How many rows each index set has in what bytes and operations are counted for, and what that is called."""
+    if not compilation.ok:
+        return {"on": "", "rows": {}}
+    measure = measure_of(compilation)
+    on = "one triple" if compilation.family == "score" else measure.counts.name
+    sets = {*measure.counts.rows, *_index_sets(compilation.stages["graph"].program)}
+    return {"on": on, "rows": known_rows(compilation.family, sets, measure.counts, measure.negatives)}
+
+
+def _index_sets(program: Program | None) -> set[str]:
+    graphs = program.programs if isinstance(program, Module) else (program,)
+    return {value.index_set for graph in graphs if isinstance(graph, Graph) for value in graph.values}
 
 
 def _span_json(span: Span) -> Json:
@@ -116,7 +135,7 @@ def _stage_json(
         "lines": origins.lines(stage.lines),
         "passes": [
             _pass_json(report)
-            | {"effect": effect(report, measure)}
+            | {"effect": effect(report, measure), "by_kernel": by_kernel(report, measure)}
             | ({"before": origins.lines(report.before), "after": origins.lines(report.after)} if with_snapshots else {})
             for report in stage.passes
         ],

@@ -124,7 +124,7 @@ def _connector(address: str) -> tuple[Callable[[], Connection], tuple[type[Excep
         try:
             import psycopg
         except ImportError:
-            raise AddressError("it needs the Python package psycopg: pip install 'explorer[store]'") from None
+            raise AddressError("it needs the Python package psycopg: pip install -e '.[store]'") from None
         return lambda: _Postgres(address), (psycopg.Error, OSError)
     scheme, separator, rest = address.partition("://")
     if separator and (scheme != "sqlite" or not rest.startswith("/")):

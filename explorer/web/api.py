@@ -18,7 +18,7 @@ from explorer.web.description import answers
 from explorer.web.description.answers import refused
 from explorer.web.description.openapi import takes
 from explorer.web.entrance.leaving import while_there
-from explorer.web.entrance.students import address
+from explorer.web.entrance.students import Students, address
 from explorer.web.examples import examples
 from explorer.web.messages import CompileMessage, MessageError, parse_body
 from explorer.web.reuse import ReuseService
@@ -112,15 +112,17 @@ async def list_examples() -> list[dict[str, str]]:
     },
 )
 async def list_data(request: Request, family: Literal["score", "layer", "op"] = "score") -> Response:
-    """The data sets that a run of a family may name: presets, and the files of the server's data directory, which
-    layers take with inverse triples. Those of ops say which kind of op they are for; whole graphs are among them where
-    there is a GPU."""
+    """The data sets that a run of a family may name: the files that this student has dropped, those of the server's
+    data directory, which layers take with inverse triples, then generated ones. Those of ops say which kind of op they
+    are for; whole graphs are among them where there is a GPU."""
+    students: Students = request.app.state.students
+    dropped = request.app.state.dropped.offered(students.of(request), family)
     whole = whole_matrices() if family == "op" and not TARGETS["gpu"].missing() else []
     try:
         offered = await asyncio.to_thread(AVAILABLE[family], request.app.state.data_dir)
     except InputError as error:
         return JSONResponse(refusal(str(error)), 500)
-    return JSONResponse([*offered, *whole])
+    return JSONResponse([*dropped, *offered, *whole])
 
 
 @router.get(
@@ -138,7 +140,9 @@ async def reuse_distances(
     request: Request, data: Annotated[str, Query(max_length=200, examples=["RM1:L0"])]
 ) -> Response:
     """The reuse distances of the rows that a data set of ops picks, as a cumulative distribution (Ember Table 1)."""
-    offered = await asyncio.to_thread(available_lists, request.app.state.data_dir)
+    students: Students = request.app.state.students
+    own = request.app.state.dropped.offered(students.of(request), "op")
+    offered = [*own, *await asyncio.to_thread(available_lists, request.app.state.data_dir)]
     found = await find_data(request.app, data)
     if found is None or data not in [entry["name"] for entry in offered]:
         return JSONResponse(refusal(f"There is no data set '{data[:80]}' for ops here."), 404)

@@ -22,11 +22,13 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 
 from explorer.checkout import CHECKOUT
-from explorer.runtime.workers.pool import WorkerPool
+from explorer.runtime.workers.pool import Role, WorkerPool
 from explorer.store.store import Store
 from explorer.web import api, health, limits, pages, runs
 from explorer.web.compiling import CompileService, refusal
 from explorer.web.description import openapi
+from explorer.web.dropped import routes as dropping
+from explorer.web.dropped.files import DroppedFiles
 from explorer.web.entrance.protection import (
     LOOPBACK_NAMES,
     KnownHosts,
@@ -36,6 +38,7 @@ from explorer.web.entrance.protection import (
 )
 from explorer.web.entrance.static import PackedFiles
 from explorer.web.guide import routes as guide
+from explorer.web.heat import routes as heat
 from explorer.web.instructor import collecting, desk, students
 from explorer.web.instructor.checking import Checker
 from explorer.web.instructor.classroom import Classroom
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
     from explorer.queue.client import StreamQueue
     from explorer.web.instructor.shared import Shared
 
+NO_FILES = "This server's runs are done by workers elsewhere, which a file that is dropped here does not reach."
+
 
 def create_app(
     data_dir: Path | None = None,
@@ -77,6 +82,7 @@ def create_app(
     metrics_for: Collection[str] = (),
     store: Store | None = None,
     assistants: bool = False,
+    compile_peers: bool = False,
     quiet: bool = False,
 ) -> FastAPI:
     """The web application.
@@ -86,7 +92,9 @@ def create_app(
     are done by processes of this one, or by workers of `broker`'s queue. `among` says which of several processes this
     is, where the server has several. `classroom` is the class that it is for, where it is for one. `metrics_for` are
     the addresses and networks that `/metrics` answers besides this computer's own. What students do is kept in
-    `store`, where there is one. `assistants` may ask at `/mcp`. What `quiet` workers write to stderr is dropped.
+    `store`, where there is one. `assistants` may ask at `/mcp`. With
+    `compile_peers`, processes for runs may start the compilers of torch.compile. What `quiet` workers write to stderr
+    is dropped.
     """
     metrics = Metrics()
     taught = classroom or Classroom()
@@ -98,7 +106,9 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         at_once = max(1, share(limits.concurrent_compiles(), among))
         late_at_once = max(1, share(limits.concurrent_late(), among))
-        settings: dict[str, Any] = {"folders": [data_dir.resolve()] if data_dir else [], "quiet": quiet}
+        app.state.dropped.open()
+        folders = [*([data_dir.resolve()] if data_dir else []), app.state.dropped.folder]
+        settings: dict[str, Any] = {"folders": folders, "quiet": quiet}
         compilers = WorkerPool(
             "compile", concurrent=at_once, spare=share(1, among), memory=limits.COMPILE_MEMORY, **settings
         )
@@ -123,7 +133,8 @@ def create_app(
         new_pool = partial(WorkerPool, "reuse", spare=0, memory=limits.RUN_MEMORY, **settings)
         app.state.reuse = ReuseService(new_pool, run_seconds)
         if broker is None:
-            runners = WorkerPool("run", concurrent=concurrent, memory=run_memory, **settings)
+            role: Role = "run" if app.state.compile_refused else "run-compiling"
+            runners = WorkerPool(role, concurrent=concurrent, memory=run_memory, **settings)
             app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting, ended=metrics.ran)
             app.state.runners = runners
         else:
@@ -141,6 +152,7 @@ def create_app(
         finally:
             await app.state.checker.close()
             await app.state.reuse.close()
+            await app.state.dropped.close()
             await app.state.sharing.close()
             await app.state.runs.close()
             await app.state.runners.close()
@@ -154,6 +166,7 @@ def create_app(
 
     app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
     app.state.data_dir = data_dir
+    app.state.compile_refused = _compile_refused(compile_peers)
     app.state.classroom = taught
     app.state.students = taught.admission
     is_first = among is None or among.number == 0
@@ -161,15 +174,17 @@ def create_app(
     app.state.sharing = Alone(taught)
     app.state.checker = Checker("" if broker is None else token_hex(4))
     app.state.sessions = set()
+    refused = "" if broker is None else NO_FILES
+    app.state.dropped = DroppedFiles(partial(_reader, quiet), partial(_has_page, app.state), refused)
     app.state.shown_texts = ShownTexts()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
     app.state.numbers = None
     if among is not None and shared is not None:
         taught.remember(among.secret)  # until the queue has told that of all servers
         app.state.numbers = SharedNumbers(shared, among.number, partial(families, metrics, app.state))
-    described = health.router, monitoring.router, api.router, runs.router, keeping.router
+    described = health.router, monitoring.router, api.router, dropping.router, runs.router, keeping.router
     app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
-    routers = *described, openapi.router, students.joining, pages.router, guide.router, story.router
+    routers = *described, openapi.router, students.joining, pages.router, guide.router, story.router, heat.router
     for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
         _answer_head(router)
         app.include_router(router)
@@ -184,11 +199,29 @@ def create_app(
     app.add_exception_handler(students.NotInClassError, students.not_in_class)
     app.add_exception_handler(RequestValidationError, _misunderstood)
     app.add_middleware(GZipMiddleware, minimum_size=limits.PACKED_FROM_BYTES, compresslevel=limits.PACKING_LEVEL)
-    app.add_middleware(RequestLimits)
+    app.add_middleware(RequestLimits, streamed={dropping.PATH})
     app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(CountRequests, metrics=metrics)
     return app
+
+
+def _compile_refused(offered: bool) -> str:
+    """Why runs are not timed beside torch.compile here; "" where they may be."""
+    if not offered:
+        return "it takes a server that was started with --compile-peers"
+    from explorer.runtime.peers.compiled import hindrance
+
+    return hindrance("cpu")
+
+
+def _reader(quiet: bool, folders: list[Path]) -> WorkerPool:
+    """Makes the process that reads a file which anyone may have dropped."""
+    return WorkerPool("look", spare=0, memory=limits.COMPILE_MEMORY, quiet=quiet, folders=folders)
+
+
+def _has_page(state: State, student: str) -> bool:
+    return any(session.student == student for session in state.sessions)
 
 
 def _assisting(assistant: MCPServer | None) -> AbstractAsyncContextManager[None]:

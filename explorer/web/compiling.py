@@ -57,6 +57,8 @@ class CompileRequest:
     """Whether only what each option would change is asked for."""
     story: int | None = None
     """Where only the story of an operation is asked for: its number."""
+    heat: bool = False
+    """Whether only where the time goes is asked for."""
     first: bool = field(default=False, compare=False)
     """Whether somebody wants to see the first form of what takes long before the best one."""
 
@@ -87,6 +89,7 @@ class CompileRequest:
             "costs": self.costs,
             "flips": self.flips,
             "story": self.story,
+            "heat": self.heat,
             "first": self.first,
         }
 
@@ -313,6 +316,9 @@ async def find_data(app: FastAPI, name: str) -> tuple[str, str | None, int] | No
     folder: Path | None = app.state.data_dir
     if name in preset_data():
         return name, None, 0
+    dropped: tuple[str, str, int] | None = app.state.dropped.find(name)
+    if dropped is not None:
+        return dropped
     if folder is None:
         return None
     with suppress(InputError, OSError):
@@ -350,6 +356,7 @@ async def compile_cached(
     costs: tuple[str, ...] | None = None,
     flips: bool = False,
     story: int | None = None,
+    heat: bool = False,
     first: bool = False,
     session: str = "",
 ) -> Compiled:
@@ -357,9 +364,9 @@ async def compile_cached(
     service, in a turn of the `session`; or that of its `first` form, as `CompileService.compile` has it.
 
     With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named; with `story`,
-    that of an operation through the `stages` (`compiler.story`). A layer or an op is compiled for `data`, or for none
-    where the server has none of that name, or it does not run on that; with
-    `or_usual`, for what it usually runs on then.
+    that of an operation through the `stages` (`compiler.story`); with `heat`, where its time goes (`compiler.heat`). A
+    layer or an op is compiled for `data`, or for none where the server has none of that name, or it does not run on
+    that; with `or_usual`, for what it usually runs on then.
     """
     service: CompileService = app.state.compiler
     # A score is the same for all data, and kept once.
@@ -380,6 +387,7 @@ async def compile_cached(
         costs=costs,
         flips=flips,
         story=story,
+        heat=heat,
         first=first,
     )
     return await service.compile(request, session)

@@ -43,10 +43,30 @@ ALONE_SECONDS = 2.0
 SLOW_SESSIONS = 1_000
 """Sessions whose last compilation was slow, of which that is remembered."""
 
+DROPPED_BYTES = 16 << 20
+"""A data file that a student drops onto the page."""
+DROPPED_UNPACKED_BYTES = 128 << 20
+"""What the arrays of one say that they take."""
+DROPPED_OF_STUDENT = 4
+"""Of one student; a newer one takes the place of the oldest."""
+DROPPED_TOTAL_BYTES = 512 << 20
+DROPPED_COMING = 8
+"""Files that arrive, or wait to be read, at a time; one is read at a time."""
+DROPPED_BODY_SECONDS = 60.0
+DROPPED_READ_SECONDS = 30.0
+DROPPED_GRACE_SECONDS = 60.0
+"""How long one is kept once its student has no page open: a page that is loaded again finds it."""
+DROPPED_SECONDS = 6 * 3600.0
+DROPPED_LOOK_SECONDS = 10.0
+"""How often it is looked which are to go."""
+LONGEST_FILE_NAME = 200
+
 REUSE_KEPT = 64
 """Distributions of reuse distances that are kept, of 4 kB."""
 
 RUN_SECONDS = 30.0
+PEER_COMPILE_SECONDS = 60.0
+"""How long torch.compile may compile beside a run, which may take so much longer: 13 s of two cores for TransR."""
 RUN_MEMORY = 4 << 30
 STOP_SECONDS = RUN_SECONDS
 """How long runs may go on once the server has been asked to end."""

@@ -102,6 +102,7 @@ class RunMessage(_Message):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     machine: Annotated[dict[Name, int | float], Field(max_length=len(fields(MachineParameters)))] = {}
     peers: bool | None = None
+    torch_compile: bool = False
     against: Side | None = None
 
 

@@ -158,6 +158,7 @@ async def _page(
         "kept": kept,
         "links": request.app.state.keeper.store is not None,
         "notice": "" if found else missing,
+        "dropped_refused": request.app.state.dropped.refused,
         "about_seen": request.cookies.get("about") == "seen",
     }
     context["panes"] = _patched(request, "page.html", _without_locked(request, context["panes"]), ())
@@ -286,6 +287,11 @@ async def story_of(request: Request, edit: Edit, operation: int, with_machine_co
     )
 
 
+async def heat_of(request: Request, edit: Edit, with_machine_code: bool) -> Compiled:
+    """Where the time of an edit goes, by operation, and by line of the machine code where that is asked for."""
+    return await _compile(request, edit, [spec.name for spec in STAGES] if with_machine_code else [], heat=True)
+
+
 async def _compile(
     request: Request,
     edit: Edit,
@@ -294,11 +300,12 @@ async def _compile(
     costs: tuple[str, ...] | None = None,
     flips: bool = False,
     story: int | None = None,
+    heat: bool = False,
 ) -> Compiled:
     """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
     its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
     kernels cost, in registers those named; with `flips`, what each option would change; with `story`, that of an
-    operation."""
+    operation; with `heat`, where its time goes."""
     locks: Locks = request.app.state.classroom.locks
     stages = locks.open_stages(stages)
     return await compile_cached(
@@ -316,6 +323,7 @@ async def _compile(
         costs=costs,
         flips=flips,
         story=story,
+        heat=heat,
         first=first,
         session=request.app.state.students.of(request),
     )

@@ -231,12 +231,16 @@ class RunQueue:
         if self._line.paused:
             return paused_positions(self._behind())
         now = monotonic()
-        left = [max(0.0, running.began + self._seconds - now) for running in self._running.values()]
+        left = [max(0.0, running.began + self._seconds_of(running.job) - now) for running in self._running.values()]
         return self._pace.positions(self._behind(), left)
+
+    def _seconds_of(self, job: Job) -> float:
+        """How long a job may run: what is compiled beside it has its own time."""
+        return self._seconds + (job.request.get("compile_seconds") or 0.0)
 
     async def _run(self, job: Job) -> None:
         began = monotonic()
-        async with aclosing(self._pool.stream(job.request, self._seconds)) as stream:
+        async with aclosing(self._pool.stream(job.request, self._seconds_of(job))) as stream:
             async for event in stream:
                 job.post(event)
         self._typical_seconds = typical(self._typical_seconds, monotonic() - began)

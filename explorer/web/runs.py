@@ -13,6 +13,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.datastructures import State
 from starlette.websockets import WebSocketState
 
 from explorer.queue.job import Job, Queue
@@ -22,6 +23,7 @@ from explorer.runtime.runs import events
 from explorer.web import limits
 from explorer.web.description import answers
 from explorer.web.description.openapi import takes
+from explorer.web.dropped.files import DROPPED
 from explorer.web.entrance.protection import same_origin
 from explorer.web.entrance.students import Students, address
 from explorer.web.instructor.classroom import Classroom
@@ -47,16 +49,30 @@ _NOT_IN_CLASS = 4403
 """Our own: the page loads again and asks for the class's code."""
 
 
-async def run_request(message: RunMessage, data_dir: Path | None) -> dict[str, Any]:
-    """What a worker is asked to run. Raises MessageError for data that the server does not offer."""
+async def run_request(message: RunMessage, state: State) -> dict[str, Any]:
+    """What a worker is asked to run. Raises MessageError for data that the server does not offer, and for a peer that
+    it does not."""
+    if message.torch_compile and state.compile_refused:
+        raise MessageError(f"torch.compile is not on offer here: {state.compile_refused}.")
+    fields = RunMessage.model_dump(message, include=set(RunMessage.model_fields) - {"torch_compile"})
+    fields["compile_seconds"] = limits.PEER_COMPILE_SECONDS if message.torch_compile else None
+    dropped: tuple[str, str, int] | None = state.dropped.find(message.data)
+    if dropped is not None:
+        return {**fields, "data_dir": dropped[1]}
+    data_dir: Path | None = state.data_dir
     try:
         names = await asyncio.to_thread(offered_names, data_dir)
     except InputError as error:
         raise MessageError(f"{error}.") from None
     if message.data and message.data not in names:
-        raise MessageError(f"There is no data set '{message.data}' here; there are {', '.join(names)}.")
-    fields = RunMessage.model_dump(message, include=set(RunMessage.model_fields))
+        raise MessageError(_unknown(message.data, names))
     return {**fields, "data_dir": None if data_dir is None else str(data_dir)}
+
+
+def _unknown(data: str, names: list[str]) -> str:
+    if data.startswith(DROPPED):
+        return "The file that was dropped is no longer kept: drop it again."
+    return f"There is no data set '{data}' here; there are {', '.join(names)}."
 
 
 EXAMPLE = {
@@ -90,7 +106,7 @@ async def run(request: Request) -> Response:
             {**(message.against.options if message.against else {}), **message.options}
         ):
             raise MessageError(told)
-        asked = await run_request(message, request.app.state.data_dir)
+        asked = await run_request(message, request.app.state)
     except MessageError as error:
         return JSONResponse(events.outcome(events.failed("refused", str(error))), 422)
     queue: Queue = request.app.state.runs
@@ -150,8 +166,7 @@ async def socket(websocket: WebSocket) -> None:
         await websocket.accept(headers=[(b"set-cookie", students.new_cookie(websocket).encode())])
         await websocket.close(_RESTARTED)
         return
-    parts = state.runs, state.data_dir, state.classroom, state.keeper
-    session = Session(websocket, students.of(websocket), *parts)
+    session = Session(websocket, students.of(websocket), state)
     if not _find_room(session, state.sessions):
         await websocket.close(_TRY_LATER)
         return
@@ -183,23 +198,15 @@ def _find_room(new: Session, sessions: set[Session]) -> bool:
 class Session:
     """One open page of a student: the jobs it has asked for, and the tasks that send their events."""
 
-    def __init__(
-        self,
-        websocket: WebSocket,
-        student: str,
-        queue: Queue,
-        data_dir: Path | None,
-        classroom: Classroom,
-        keeper: Keeper,
-    ) -> None:
+    def __init__(self, websocket: WebSocket, student: str, state: State) -> None:
         self.student = student
         self.last_asked = monotonic()
         """When it came, or gave its last order."""
         self._websocket = websocket
-        self._queue = queue
-        self._data_dir = data_dir
-        self._classroom = classroom
-        self._keeper = keeper
+        self._state = state
+        self._queue: Queue = state.runs
+        self._classroom: Classroom = state.classroom
+        self._keeper: Keeper = state.keeper
         self._name = secrets.token_hex(8)
         self._jobs: dict[int, Job] = {}
         self._senders: set[asyncio.Task[None]] = set()
@@ -270,7 +277,7 @@ class Session:
         if order.against is not None:
             order.against.options = self._classroom.locks.open_options(order.against.options)
         try:
-            request = await run_request(order, self._data_dir)
+            request = await run_request(order, self._state)
         except MessageError as error:
             await self._say({**events.failed("refused", str(error)), **labels})
             return

@@ -134,7 +134,8 @@ class Settings:
     a request comes from, `metrics_for` those that `/metrics` answers besides this computer's own, `queue` the address
     of the queue that workers take runs from ("" for workers of the server's own), `wanted` is what was asked for a
     class, `store` where to keep what students do ("" for nowhere), `run_memory` the bytes that a process for runs may
-    take, `assistants` whether programs may ask by the Model Context Protocol. With `json_log`, the log is lines of
+    take, `assistants` whether programs may ask by the Model Context Protocol, `compile_peers` whether runs may be
+    timed beside torch.compile, whose compilers their processes then may start. With `json_log`, the log is lines of
     JSON.
     """
 
@@ -149,6 +150,7 @@ class Settings:
     store: str = ""
     run_memory: int = limits.RUN_MEMORY
     assistants: bool = False
+    compile_peers: bool = False
     json_log: bool = False
 
 
@@ -174,7 +176,9 @@ def new_server(settings: Settings, among: Among | None = None) -> Server:
     trusted = [_address("--proxy", named) for named in settings.proxies]
     scrapers = [_address("--metrics-for", named) for named in settings.metrics_for]
     if settings.assistants and find_spec("mcp") is None:
-        raise ServeError("--mcp needs the Python package mcp: pip install 'explorer[mcp]'")
+        raise ServeError("--mcp needs the Python package mcp: pip install -e '.[mcp]'")
+    if settings.compile_peers and settings.queue:
+        raise ServeError("--compile-peers goes without --queue: workers of a queue have no torch.compile")
     broker = _broker(settings.queue) if settings.queue else None
     classroom = settings.wanted.classroom(settings.queue)
     app = create_app(
@@ -183,6 +187,7 @@ def new_server(settings: Settings, among: Among | None = None) -> Server:
         broker=broker,
         run_memory=settings.run_memory,
         assistants=settings.assistants,
+        compile_peers=settings.compile_peers,
         among=among,
         classroom=classroom,
         metrics_for=scrapers,
@@ -228,7 +233,7 @@ def _broker(queue: str) -> Broker:
 
         return Broker(connect(queue), limits.RUNS_WAITING, limits.RUNS_WAITING_PER_STUDENT)
     except ImportError:
-        raise ServeError("--queue needs the Python package redis: pip install 'explorer[queue]'") from None
+        raise ServeError("--queue needs the Python package redis: pip install -e '.[queue]'") from None
     except ValueError as error:
         raise ServeError(f"--queue takes redis://HOST:PORT or unix:///PATH, not '{queue[:80]}': {error}") from None
 

@@ -26,7 +26,9 @@ function paint() {
   const locked = [...(notice?.locked.options ?? []), ...(notice?.locked.stages ?? [])];
   byId("class-locked").textContent = locked.length ? `locked: ${locked.join(", ")}` : "";
   byId("class-dismiss").hidden = !sent && !own;
-  byId("class").hidden = !notice?.paused && !sent && !own && !notice?.assignment;
+  const isTold = Boolean(notice?.paused || sent || own || notice?.assignment);
+  byId("class").hidden = !isTold;
+  byId("screen").classList.toggle("told", isTold);
 }
 
 /** @param {string} path */

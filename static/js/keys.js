@@ -4,6 +4,7 @@ import { showWords } from "./guide/explain.js";
 import { goTo } from "./model/editor.js";
 import { toggleEditing } from "./stages/editing.js";
 import { openFind } from "./stages/find.js";
+import { toggleHeat } from "./stages/heat.js";
 import { pinned, stepLine, stepOperation, togglePin, unpin } from "./stages/link.js";
 import { shiftPane } from "./stages/arrange.js";
 import { activePane, addPane, closePane, movePane, openStage, step, toggle, toggleChangedOnly } from "./stages/panes.js";
@@ -79,6 +80,7 @@ const outside = {
   ",": () => stepCursor(-1),
   ".": () => stepCursor(1),
   "/": openFind,
+  h: toggleHeat,
   i: showWords,
   r: () => toggleDock(),
   t: toggleTheme,

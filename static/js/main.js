@@ -8,8 +8,9 @@ import { compareEdited, goToEdited, startEditing, toggleEditing, undo } from "./
 import { guideActions, startGuide } from "./guide/guide.js";
 import { startFind } from "./stages/find.js";
 import { startGraphs } from "./stages/graph.js";
+import { showHeat, startHeat, toggleHeat } from "./stages/heat.js";
 import { showProblem, startKeys } from "./keys.js";
-import { startLink, stepOperation, togglePin } from "./stages/link.js";
+import { leadTo, startLink, stepOperation, togglePin } from "./stages/link.js";
 import { startLocality } from "./run/locality.js";
 import { fetchExample, nameExample, nameFile, nameKept, startNaming } from "./model/naming.js";
 import { say, share, showHelp, showTab, startPage, toggleDock, toggleTheme } from "./page.js";
@@ -38,8 +39,10 @@ import { exportAs } from "./exports/exports.js";
 import { startOpening } from "./exports/opening.js";
 import { startQueues } from "./stages/queues.js";
 import { startSides, swapSides, toggleComparison } from "./compare/sides.js";
+import { isData, sendData, startDropping } from "./run/dropping.js";
 import { exportRuns, exportTable } from "./run/history.js";
 import { compareLevels, exportRun, run, runBoth, setTarget, startRuns, stop } from "./run/run.js";
+import { startSpent } from "./run/spent.js";
 import { resetMachine } from "./run/machine.js";
 import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from "./model/settings.js";
 import { closeStory, leaveFor, openStory, startStory, stepStory, tellLater, tellMachineCode } from "./story/story.js";
@@ -81,7 +84,9 @@ const actions = {
   export: exportJson,
   "export-page": () => exportAs("html"),
   "export-python": () => exportAs("py"),
+  heat: toggleHeat,
   help: showHelp,
+  lead: (element) => leadTo(Number(element.dataset.operation)),
   level: chooseLevel,
   "made-by": (element) => openPass(element.dataset.stage ?? "", Number(element.dataset.pass)),
   "machine-reset": resetMachine,
@@ -163,6 +168,7 @@ function adopt(kept) {
   const chosen = { text, sizes, defaultSizes, options, schedule, edited: texts, against, layout };
   Object.assign(state, { ...chosen, data: data || state.data });
   tellLater(kept.story);
+  showHeat(kept.heat);
   fitPanes();
   showOptions();
   if (kept.example && kept.example !== state.example) nameKept(kept.example);
@@ -175,9 +181,9 @@ function startRestoring() {
   on("restore", (order) => {
     const { text, sizes, default_sizes: defaultSizes, options, schedule, edited: texts = {}, data, against } = order;
     const side = against ? { sizes: against.sizes, options: against.options, schedule: against.schedule } : null;
-    const { layout, story, example } = state;
+    const { layout, story, example, heat } = state;
     const input = { text, sizes, defaultSizes, options, schedule, edited: texts, data };
-    adopt({ ...input, against: side, panes: [], layout, story, example });
+    adopt({ ...input, against: side, panes: [], layout, story, example, heat });
   });
 }
 
@@ -234,7 +240,9 @@ function start() {
   startGraphs();
   startFind();
   startQueues();
+  startHeat();
   startLink();
+  startSpent();
   startStory();
   startSettings();
   startSides();
@@ -257,7 +265,9 @@ function start() {
   // The server drew its own example; what was kept takes its place.
   if (kept) adopt({ ...kept, panes: [] });
   startLinks();
+  startDropping();
   startOpening(
+    { is: isData, send: sendData },
     (found) => {
       const saved = recallFrom(found);
       if (saved) adopt(saved);

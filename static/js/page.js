@@ -55,6 +55,8 @@ export function showTab(name) {
 export function toggleDock(open = byId("dock-body").hidden === true) {
   byId("dock-body").hidden = !open;
   byId("dock").classList.toggle("open", open);
+  // A class of the screen, where a rule with :has() would have the styles of all that is in it looked up at every swap.
+  byId("screen").classList.toggle("docked", open);
   byId("dock-toggle").setAttribute("aria-expanded", String(open));
 }
 

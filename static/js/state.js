@@ -25,6 +25,7 @@ export const state = {
   panes: [], // see freshPane
   layout: {}, // the widths of columns and heights of rows, by their number: see stages/arrange.js
   story: null, // the operation whose story is told
+  heat: false, // whether each line has the time of its operation beside it
   active: 0, // the pane that keys act on
   facts: null, // of the newest answer
   example: "",
@@ -105,14 +106,17 @@ export const snapshot = () => ({
   story: state.story,
   example: state.example,
   layout: state.layout,
+  heat: state.heat,
 });
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
-let timer;
+let timer; // of what is still to be kept
 export function keep() {
   clearTimeout(timer);
   timer = setTimeout(keepNow, 150);
 }
+// A page that is left within that time keeps it then.
+window.addEventListener("pagehide", () => timer !== undefined && keepNow());
 
 /** @returns {Promise<string | null>} the address of a short link to what the page holds; null where none was made */
 export async function shortLink() {
@@ -129,6 +133,8 @@ export async function shortLink() {
 }
 
 export function keepNow() {
+  clearTimeout(timer);
+  timer = undefined;
   const kept = snapshot();
   const hash = `#1.${encode(kept)}`;
   try {
@@ -275,7 +281,7 @@ function isOption(name, value) {
  */
 function checked(found) {
   const { text, sizes, defaultSizes, options, schedule, edited, data, against } = fieldsOf(found);
-  const { panes, example, layout, story } = fieldsOf(found);
+  const { panes, example, layout, story, heat } = fieldsOf(found);
   if (typeof text !== "string") return null;
   const sides = fieldsOf(against);
   return {
@@ -293,6 +299,7 @@ function checked(found) {
     panes: (Array.isArray(panes) ? panes : []).flatMap(paneIn).slice(0, 6),
     example: typeof example === "string" && /^[\w-]+\/[\w-]+$/.test(example) ? example : "",
     layout: layoutIn(layout),
+    heat: heat === true,
   };
 }
 

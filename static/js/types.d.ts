@@ -71,6 +71,8 @@ export interface Kept extends Input {
   example: string;
   /** Widths of columns and heights of rows of the panes, in pixels as they were: `columns3`. */
   layout: Record<string, number[]>;
+  /** Whether each line has the time of its operation beside it. */
+  heat: boolean;
 }
 
 export interface State extends Kept {
@@ -98,6 +100,21 @@ export interface Stop {
 export type Meanings = Record<"passes" | "options" | "words", Record<string, string>>;
 
 // --- a compilation: web/pages.py (_facts), compiler/to_json.py
+
+/** Of an operation, as `web/heat/view.py` has it; `share` is of the time of all. */
+export interface Figure {
+  short: string;
+  share: number;
+  words: string;
+}
+/** Where time goes, by the number of an operation, and what that rests on, or why nobody knows. */
+export interface Heat {
+  operations?: Record<number, Figure>;
+  /** Of lines of the machine code, where samples of it were recorded. */
+  lines?: Record<number, Figure>;
+  basis?: string;
+  reason?: string;
+}
 
 export interface Place {
   line: number;
@@ -213,7 +230,14 @@ export interface OfferedLists {
   for: string;
 }
 /** An entry of `GET /api/data`. */
-export type Offered = { name: string; label: string } & (OfferedTriples | OfferedGraph | OfferedLists);
+export type Offered = { name: string; label: string; generated: boolean } & (OfferedTriples | OfferedGraph | OfferedLists);
+
+/** `POST /api/data`: a file that was dropped, by family what the list of data has of it. */
+export interface Dropped {
+  name: string;
+  label: string;
+  offers: { [F in Family]?: Offered };
+}
 
 /** `GET /api/locality`. */
 export interface Reuse {
@@ -301,6 +325,8 @@ export interface Checked {
   error_over_bound: number | null;
   max_relative_error: number | null;
   rows_checked: number;
+  /** Where the float64 reference was computed. */
+  reference_on: "cpu" | "gpu";
   gradients: Record<string, { error_over_bound: number | null }>;
   name: string;
   family: Family;
@@ -322,6 +348,19 @@ export interface Checked {
   preprocessing?: Step[];
   /** Side A, where two sides were compared. */
   against?: Against;
+  /** What it spent, of a right result; null where a GPU has not told. */
+  spent?: Spent | null;
+}
+/** By kernel and by operation; each column's operations and rest are together the whole. See runtime/shares/spent.py. */
+export interface Spent {
+  unit: string;
+  source: string;
+  how: string;
+  whole: number;
+  columns: string[];
+  kernels: { name: string; amount: number }[];
+  operations: { id: number | null; label: string; line: number | null; amounts: number[] }[];
+  rest: { what: string; amounts: number[] }[];
 }
 /** runtime/against.py: side A with its times or cycles; without a ratio where there are none, for a `reason`. */
 export interface Against extends Partial<Times> {
@@ -331,6 +370,7 @@ export interface Against extends Partial<Times> {
   reason: string;
   cycles?: number;
   of_a?: Ratio;
+  spent?: Spent;
 }
 /** How many times as much B takes as A; with an interval where it was measured. */
 export interface Ratio {
@@ -388,6 +428,7 @@ export interface CpuResult extends Checked, Times {
   /** A sentence where the times spread too far to be trusted. */
   unsteady: string;
   peers?: Peer[];
+  ceilings: { bytes_per_s: number; flop_per_s: number };
   compile_ms: number;
   peak_bytes: number;
 }
@@ -426,7 +467,7 @@ export interface Taken {
   most_warps: number;
 }
 /** What is timed beside ours; with a reason where it has no times. */
-export type Peer = { name: string } & ((Times & { reason: ""; ratio: number }) | { reason: string; ratio: null });
+export type Peer = { name: string; compile_ms: number | null } & ((Times & { reason: ""; ratio: number }) | { reason: string; ratio: null });
 
 /** runtime/targets/dae.py; optional is what only ops are compared with. */
 export interface DaeResult extends Checked {
@@ -480,6 +521,8 @@ export interface QueueRecord {
   values: number[];
   /** The rows and elements of arrays that its operands are, four at most. */
   held: string[];
+  /** Of each of these where in the data it is from: `bag 12, entry 3, idx[1543]`. */
+  sources: string[];
 }
 export interface Throughput {
   access_alone: number;
@@ -524,6 +567,8 @@ export interface SimulatedRun extends AnyRun {
 export type Run = TimedRun | SimulatedRun;
 /** A run of the history, as the browser keeps it. */
 export interface Entry {
+  /** What a store calls it, where there is one. */
+  id?: string;
   at: string;
   order: RunOrder;
   figure: string;
@@ -535,6 +580,21 @@ export interface Entry {
   cycles: number | null;
   /** How many repeats a run that did not end had measured. */
   partial: number;
+}
+
+/** An entry of `GET /api/runs`. */
+export interface KeptRun {
+  id: string;
+  at: number;
+  state: string;
+  text: string;
+  body: {
+    asked?: Omit<RunOrder, "type" | "run" | "edit" | "text" | "compiled" | "peers" | "against"> & {
+      peers: boolean | null;
+      against: RunOrder["against"] | null;
+    };
+    last?: Result | Failed;
+  };
 }
 
 /** What the page says over the WebSocket: web/messages.py. */
@@ -556,6 +616,7 @@ export interface RunOrder extends Choices {
   repeat?: number;
   machine?: Record<string, number>;
   peers?: boolean;
+  torch_compile?: boolean;
   against?: Choices & { compiled: ShownProgram | null };
 }
 /** What the stages show, which the server holds a run against. */

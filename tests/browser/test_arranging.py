@@ -43,12 +43,61 @@ def test_panes_are_resized_and_moved_and_stay_so(open_page: OpenPage) -> None:
     page.mouse.move(target["x"] + 60, target["y"] + 60, steps=3)
     page.mouse.up()
     expect(page.locator("#pane-0")).to_have_attribute("data-stage", "cuda")
-    wait_until_kept(page, '"columns2"')
+    wait_until_kept(page, '"panes":[{"stage":"cuda"')
     page.reload()
     expect(page.locator("#pane-0")).to_have_attribute("data-stage", "cuda")
     kept = page.locator("#pane-0").bounding_box()
     assert kept
     assert kept["width"] == pytest.approx(after["width"], abs=4)
+
+
+def test_a_smaller_window_refits_panes_and_keeps_the_active_one(open_page: OpenPage) -> None:
+    page = open_page("/?example=embedding/sls")
+    edit_of(page)
+    page.locator("#splits [aria-orientation=vertical]").first.focus()
+    page.keyboard.press("ArrowRight")
+    pane(page, "dlc").locator(".body").first.click()
+    page.set_viewport_size({"width": 1024, "height": 768})
+    expect(page.locator("#splits [aria-orientation=vertical]")).to_have_count(0)
+    whole = page.locator("#panes").bounding_box()
+    assert whole
+    for stage in ("slc", "dlc"):
+        box = pane(page, stage).bounding_box()
+        assert box
+        assert box["width"] == pytest.approx(whole["width"], abs=1)
+    page.locator("#dock-toggle").click()
+    expect(pane(page, "dlc")).to_be_visible()
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    expect(page.locator("#panes > .pane:visible")).to_have_count(5)
+    expect(page.locator("#splits [aria-orientation=vertical]")).to_have_count(2)
+
+
+def test_panes_beside_differences_leave_no_place_over(open_page: OpenPage) -> None:
+    page = open_page("/?example=rgnn/rgat")
+    edit = edit_of(page)
+    pane(page, "loops").locator("[data-act=passes]").click()
+    listed = pane(page, "loops").locator(".passes")
+    expect(listed).to_be_visible()
+    width = pane(page, "loops").evaluate("pane => pane.querySelector('.body').clientWidth / pane.clientWidth")
+    assert width > 0.95, "the list of passes leaves a narrow pane's text its width"
+    listed.locator("[data-act=pass]").nth(1).click()  # not the last: A|B compares the end of a stage alone
+    page.locator("#compare").click()
+    expect_edit_after(page, edit)
+    expect(pane(page, "slc")).to_have_attribute("data-shows", "alike")
+    assert pane(page, "loops").get_attribute("data-shows") == "code"
+    widths = page.locator("#panes").evaluate("panes => [...panes.children].map((pane) => pane.clientWidth)")
+    assert max(widths) - min(widths) <= 1, widths
+
+
+def test_the_model_and_the_way_to_a_story_are_in_sight_on_a_laptop(open_page: OpenPage) -> None:
+    page = open_page("/?example=kge/transh", width=1440, height=900)
+    edit_of(page)
+    expect(page.locator(".opts")).to_contain_text("more that change")
+    expect(page.locator(".cm-line", has_text="return").last).to_be_in_viewport(ratio=1)
+    page.locator("#dock-toggle").click()
+    pane(page, "graph").locator(".l", has_text="norm").first.click()
+    page.locator(".opn [data-act=story]").click()
+    expect(page.locator("#story .told")).to_be_visible()
 
 
 def test_stages_open_by_letters_and_nothing_moves_on_hover(open_page: OpenPage) -> None:
@@ -96,6 +145,33 @@ def test_a_projector_is_kept_in_the_address(open_page: OpenPage) -> None:
     page.locator("#pane-0 .body").first.focus()
     page.keyboard.press("v")
     expect(page).not_to_have_url(re.compile("projector"))
+
+
+def test_a_projector_of_1024_pixels_shows_the_run_or_the_stages(open_page: OpenPage) -> None:
+    page = open_page("/?example=embedding/sls&projector=1", width=1024, height=768)
+    expect(page.locator("#status")).to_contain_text("Up to date")
+    page.locator("#dock-toggle").click()
+    dock, queues = page.locator("#dock").bounding_box(), page.locator("#dock .main-col").bounding_box()
+    assert dock
+    assert queues
+    assert dock["y"] >= 80, "below the bar at the top"
+    assert dock["y"] + dock["height"] <= 769
+    assert queues["y"] < 300, "before the set-up"
+    expect(page.locator("#stages")).to_be_hidden()
+    page.locator("#dock-toggle").click()
+    expect(page.locator("#stages")).to_be_visible()
+
+
+def test_the_menu_of_exports_opens_below_its_button(open_page: OpenPage) -> None:
+    page = open_page(width=1440, height=900)
+    edit_of(page)
+    opens = page.locator(".top > [popovertarget=exports]")
+    opens.click()
+    button, menu = opens.bounding_box(), page.locator("#exports").bounding_box()
+    assert button
+    assert menu
+    assert menu["x"] <= button["x"] <= menu["x"] + menu["width"]
+    assert page.locator("#exports").evaluate("menu => menu.scrollWidth <= menu.clientWidth")
 
 
 @pytest.mark.parametrize("width", [1024, 390])

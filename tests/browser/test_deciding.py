@@ -59,6 +59,9 @@ def test_a_refused_decision_says_why_and_the_kernel_stays(open_page: OpenPage) -
     before = code.inner_text()
     page.locator('select[data-decision="SpMM_0.strategy"]').select_option("gemm")
     expect(page.locator(".row .no")).to_contain_text("refused: strategy = gemm")
+    page.locator(".row .no .why-of").click()
+    expect(page.locator(".told")).to_be_visible()
+    page.keyboard.press("Escape")
     assert code.inner_text() == before
     expect(page.locator('select[data-decision="SpMM_0.strategy"]')).to_have_value('"nonzeros"')
     expect(page.locator(CHUNK)).to_have_value("64")

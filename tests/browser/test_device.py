@@ -59,7 +59,7 @@ def test_a_run_shows_times_peers_limits_and_kernels(open_page: OpenPage) -> None
     expect(page.locator("#run-source")).to_have_text("measured")
     expect(page.locator("#run-device")).to_contain_text("Pretended GPU")
     expect(page.locator("#run-main .big")).to_have_text(re.compile(r"[\d.]+ ms median"))
-    rows = page.locator("#run-detail tbody tr")
+    rows = page.locator("#run-detail .tb tbody tr")
     expect(rows).to_have_count(3)
     expect(rows.nth(0)).to_contain_text("this kernel")
     expect(rows.nth(1)).to_contain_text("eager PyTorch")

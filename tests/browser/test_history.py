@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import OpenPage
+from tests.browser.conftest import PATIENCE, OpenPage, serving
 from tests.browser.driving import change, edit_of, editor_text, expect_edit_after, run_on
 
 pytestmark = pytest.mark.browser
@@ -65,3 +65,41 @@ def test_an_edit_that_changes_no_program_stops_no_run_and_a_stopped_one_keeps_it
     expect(page.locator("#run-main .unsteady").first).to_contain_text("The repeats until then are kept.")
     expect(page.locator("#run-main .big")).to_contain_text("ms median")
     expect(page.locator("#run-history tr").first).to_contain_text("of 1000 repeats")
+
+
+def test_a_browser_that_has_forgotten_reads_the_runs_back_from_the_store(browser: Browser, tmp_path: Path) -> None:
+    with serving("--store", str(tmp_path / "store.db")) as address:
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.goto(f"{address}/?example=kge/transr")
+        edit = edit_of(page)
+        page.locator("#run-repeat").evaluate("field => field.value = 3")
+        run_on(page, "cpu", 16)
+        expect(page.locator("#run-history tr")).to_have_count(1)
+        change(page, "D = 64", "D = 32")
+        expect_edit_after(page, edit)
+        run_on(page, "dae", 8)
+        expect(page.locator("#run-history tr")).to_have_count(2)
+        expect(page.locator("#run-history td:last-child").first).to_contain_text("cycles")
+        was = rows(page)
+        # A page that has its own runs takes none of them twice.
+        page.reload()
+        with page.expect_response("**/api/runs"):
+            page.locator("#dock-toggle").click()
+        page.wait_for_timeout(300)
+        assert rows(page) == was
+        page.evaluate("localStorage.clear()")
+        page.close()
+        other = context.new_page()
+        other.goto(f"{address}/?example=embedding/sls")
+        edit = edit_of(other)
+        expect(other.locator("#run-history tr")).to_have_count(0)
+        other.locator("#dock-toggle").click()
+        expect(other.locator("#run-history tr")).to_have_count(2)
+        assert rows(other) == was
+        other.locator("#run-history [data-again]").last.click()
+        expect_edit_after(other, edit)
+        assert "D = 64" in editor_text(other)
+        expect(other.locator("#run-batch")).to_have_value("16")
+        context.close()

@@ -62,9 +62,9 @@ def test_a_layer_runs_on_a_graph(open_page: OpenPage) -> None:
 
 def test_the_data_follow_the_family(open_page: OpenPage) -> None:
     page = open_page("/?example=rgnn/gcn")
-    expect(page.locator("#run-data option").first).to_have_text("tiny (generated)")
+    expect(page.locator("#run-data optgroup").last.locator("option").first).to_have_text("tiny (generated)")
     edit = edit_of(page)
     page.locator("button.pick").click()
     page.locator('[data-example="kge/transr"]').click()
     expect_edit_after(page, edit)
-    expect(page.locator("#run-data option").first).to_have_text("FB15k (generated)")
+    expect(page.locator("#run-data optgroup").last.locator("option").first).to_have_text("FB15k (generated)")

@@ -225,3 +225,35 @@ def test_help_lists_the_keys(open_page: OpenPage) -> None:
     expect(page.locator("#help")).to_contain_text("next problem")
     page.keyboard.press("Escape")
     expect(page.locator("#help")).to_be_hidden()
+
+
+SCROLL = """(body) => new Promise(done => {
+    const of = line => line.dataset.operations.split(" ")[0];
+    const own = [...body.querySelectorAll(".l[data-operations]:not([data-made])")];
+    const from = own.find(line => line.matches(":hover"));
+    const to = own.find(line => of(line) !== of(from) && line.offsetTop > from.offsetTop);
+    const lit = () => [...document.querySelectorAll("#panes .l.lit")].map(of).join();
+    const before = lit(), seen = new Set(), top = body.scrollTop;
+    let frame = 0;
+    const step = () => {
+        frame += 1;
+        body.scrollTop = frame < 30 ? top + 24 * frame : top + to.offsetTop - from.offsetTop;
+        seen.add(lit());
+        frame < 30 ? requestAnimationFrame(step) : done([before, [...seen], of(to)]);
+    };
+    requestAnimationFrame(step);
+})"""
+
+
+def test_what_passes_under_the_pointer_while_a_pane_scrolls_is_not_lit_but_what_it_rests_on_is(
+    open_page: OpenPage,
+) -> None:
+    page = open_page()
+    number = operation(page, "@")
+    body = pane(page, "cuda").locator(".body")
+    body.locator(f'.l[data-operations^="{number}"]:not([data-made])').first.hover()
+    expect_lit(page, "cuda", number)
+    before, seen, rested = body.evaluate(SCROLL)
+    assert seen == [before]
+    assert rested != number
+    expect_lit(page, "cuda", rested)

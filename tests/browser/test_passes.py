@@ -74,3 +74,17 @@ def test_a_fused_score_says_what_never_is_in_memory(open_page: OpenPage) -> None
     expect(loops.locator("[data-name=fuse] .effect")).to_contain_text("4 B in memory, −100 %1 nest")
     expect(loops.locator("[data-name=hoist] .effect")).to_contain_text("4,291 loads a row, −65 %")
     expect(loops.locator("[data-name=online] .effect")).to_have_count(0)
+
+
+def test_a_pass_has_a_row_a_kernel_behind_its_effect(open_page: OpenPage) -> None:
+    page = open_page("/?example=rgnn/rgat")
+    edit_of(page)
+    loops = pane(page, "loops")
+    loops.locator("[data-act=passes]").click()
+    hoist = loops.locator("[data-name=hoist]")
+    expect(hoist.locator(".kernels")).to_be_hidden()
+    hoist.locator("summary").click()
+    rows = hoist.locator(".kernels tbody tr")
+    expect(rows.first.locator("th")).to_have_text(re.compile(r"RGAT_\d"))
+    expect(rows.first).to_contain_text(re.compile(r"[\d,]+ → [\d,]+ −\d+ %"))
+    expect(hoist.locator(".kernels thead")).to_contain_text("bytes a row")

@@ -33,6 +33,12 @@ def test_slots_name_what_they_hold_and_lead_to_their_lines(open_page: OpenPage) 
     line = dlc.locator(".unit").first.locator(".l.here")
     expect(line).to_contain_text(f"= {slot.get_attribute('data-token')}")
     expect(line).to_be_in_viewport()
+    # And which entry of which bag picked that row, in the data that ran.
+    row = re.search(r"T\[(\d+)\]", slot.inner_text())
+    assert row
+    told = re.compile(rf"row {row[1]} of T: bag \d+, entry \d+, idx\[\d+\] in RM1:L0")
+    expect(dlc.locator(".source-of")).to_have_text(told)
+    expect(page.locator("#said")).to_have_text(told)
 
 
 def test_a_narrow_pane_keeps_the_queues_as_a_strip(open_page: OpenPage) -> None:

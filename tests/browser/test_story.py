@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import DISTMULT, edit_of, expect_edit_after, pane, run_on, write
+from tests.browser.driving import DISTMULT, change, edit_of, expect_edit_after, pane, run_on, write
 from tests.browser.test_accessibility import axe, violations
 
 __all__ = ["axe"]
@@ -76,7 +76,7 @@ def test_a_story_ends_with_the_last_run_and_its_instructions(open_page: OpenPage
     graph.locator(".l", has_text="= mul").first.click()
     graph.locator("[data-lit]").click()
     told(page)
-    expect(page.locator('[data-cost="dae"]')).to_contain_text(re.compile(r"[\d,]+ cycles .*simulated"))
+    expect(page.locator('[data-cost="dae"]')).to_contain_text(re.compile(r"execute unit [\d,]+, [\d.]+ % .*simulated"))
     page.locator('[data-act="story-machine-code"]').first.click()
     expect(page.locator(".mix")).to_be_visible(timeout=60_000)
     expect(page.locator('[data-scene="sass"] .l').first).to_contain_text("/*")
@@ -115,9 +115,36 @@ def test_kernels_are_boxes_and_barriers_say_why(open_page: OpenPage, axe: str) -
     cut = graph.locator(".cut").first
     cut.focus()
     expect(cut).to_have_attribute("aria-label", re.compile("not fused: %.* is read through"))
-    expect(graph.locator(".barriers")).to_contain_text("In 4 kernels: ")
+    expect(graph.locator(".barriers").first).to_contain_text("In 4 kernels: ")
+    page.keyboard.press("Enter")  # the edge leads to the story of its operation
+    told(page)
+    page.keyboard.press("Escape")
+    listed = graph.locator("details.barriers")
+    listed.locator("summary").click()
+    expect(listed.locator("summary")).to_contain_text(re.compile(r"without fusion [\d.]+ [kMG]?B"))
+    expect(listed.locator("li").first).to_contain_text(re.compile(r"%\w+ → %\w+ [\d.]+ [kMG]?B not fused: "))
+    listed.locator("li button").first.click()
+    told(page)
+    page.keyboard.press("Escape")
     assert violations(page, axe) == []
     graph.locator(".nd", has_text="leaky_relu").click()
     page.keyboard.press("w")
     told(page)
     expect(page.locator(".predicted")).to_contain_text("FLOP")
+
+
+def test_cuke_s_sixteen_gigabytes_stand_beside_the_graph(open_page: OpenPage, axe: str) -> None:
+    page = open_page("/?example=kge/transr")
+    edit = edit_of(page)
+    change(page, "D = 64, K = 64", "D = 1024, K = 1024")
+    expect_edit_after(page, edit)
+    graph = pane(page, "graph")
+    graph.locator("[data-act=drawn]").click()
+    page.locator("#dock-toggle").click()
+    page.locator("#run-batch").fill("4096")
+    expect(graph.locator("details.barriers summary")).to_contain_text(
+        re.compile(r"batch of 4,096 triples, without fusion 17\.\d GB .*the largest, %\w+, P\[r\], has 17\.2 GB")
+    )
+    graph.locator("details.barriers summary").click()
+    expect(graph.locator("details.barriers")).to_contain_text("= 16GB")
+    assert violations(page, axe) == []

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import redis
 from fastapi.testclient import TestClient
 
 from explorer.queue.broker import Broker, connect
@@ -26,7 +27,9 @@ TIMED = {"ms", "compile_ms", "date", "wall_ms", "host_ms"}
 
 @pytest.fixture(scope="module")
 def worker(started: Server) -> Iterator[subprocess.Popen[str]]:
-    """A worker as a user starts it, once its processes are warm."""
+    """A worker as a user starts it, once its processes are warm; of an emptied queue, since what an instructor ordered
+    in a test before (a pause, say) holds for minutes."""
+    redis.Redis.from_url(started.url).flushall()
     command = [sys.executable, "-m", "explorer.cli", "worker", "--queue", started.url, "--only", "cpu,dae"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

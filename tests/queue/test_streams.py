@@ -266,7 +266,7 @@ def test_a_page_that_comes_back_gets_the_rest_and_nothing_twice(new_broker: New)
                     async for event in job.events():
                         if event["event"] != "queued":
                             seen.append(event)
-                        if len(seen) == stops_after:
+                        if len(seen) >= stops_after:  # a free worker leaves no time for a 'queued'
                             break
                     at = job.at
                 # The page has lost its connection, and its server has been replaced by another.

@@ -204,7 +204,7 @@ def test_stages_examples_and_data_are_listed(client: TestClient) -> None:
     examples = client.get("/api/examples").json()
     assert {"transe_l1", "transr"} <= {example["name"] for example in examples}
     names = [entry["name"] for entry in client.get("/api/data").json()]
-    assert names == ["FB15k", "FB15k-237", "BioKG", "WN18", "tiny.tsv"]
+    assert names == ["tiny.tsv", "FB15k", "FB15k-237", "BioKG", "WN18"]
     graphs = client.get("/api/data?family=layer").json()
     assert {"fb15k", "mag", "tiny.tsv"} <= {entry["name"] for entry in graphs}
     assert all(entry["edges"] > 0 for entry in graphs)

@@ -55,8 +55,9 @@ def test_the_levels_past_the_chosen_one_are_aside() -> None:
 
 
 def test_every_value_is_drawn_and_every_operand_is_an_edge(transe: str) -> None:
-    graph = compiled(transe)["stages"][0]
-    drawing = draw(with_origins(graph, graph["lines"]))
+    made = compiled(transe)
+    graph = made["stages"][0]
+    drawing = draw(with_origins(graph, graph["lines"]), made["counted"])
     values = [line["text"].split()[0] for line in graph["lines"] if line["text"].lstrip().startswith("%")]
     assert [node["id"] for node in drawing["nodes"] if node["kind"] != "tensor"] == values
     assert sum(node["kind"] == "result" for node in drawing["nodes"]) == 1
@@ -70,18 +71,20 @@ def test_every_value_is_drawn_and_every_operand_is_an_edge(transe: str) -> None:
 
 
 def test_an_op_is_drawn_too() -> None:
-    graph = compiled(SLS)["stages"][0]
-    drawing = draw(with_origins(graph, graph["lines"]))
+    made = compiled(SLS)
+    graph = made["stages"][0]
+    drawing = draw(with_origins(graph, graph["lines"]), made["counted"])
     assert ("T", "%1") in drawing["edges"]
     assert {node["hue"] for node in drawing["nodes"]} == {"many", "vertex", "uniq"}
 
 
 def test_a_graph_that_is_too_large_says_so(monkeypatch: pytest.MonkeyPatch, transe: str) -> None:
-    graph = compiled(transe)["stages"][0]
+    made = compiled(transe)
+    graph = made["stages"][0]
     lines = with_origins(graph, graph["lines"])
-    count = len(draw(lines)["nodes"])
+    count = len(draw(lines, made["counted"])["nodes"])
     monkeypatch.setattr("explorer.web.panes.drawing.MOST_NODES", count - 1)
-    assert draw(lines) == {"nodes": [], "edges": [], "too_many": count}
+    assert draw(lines, made["counted"]) == {"nodes": [], "edges": [], "too_many": count}
 
 
 def test_each_option_says_what_it_does_here() -> None:

@@ -63,7 +63,7 @@ def test_what_is_refused_says_why_and_the_last_good_kernel_stays(client: TestCli
     page = posted(client, "/compile", {"SpMM_0.chunk": 1000}, good={"SpMM_0.chunk": 64})
     assert facts(page)["schedule"] == {"SpMM_0.chunk": 64}
     assert code(page) == code(posted(client, "/compile", {"SpMM_0.chunk": 64}))
-    assert "chunk = 1000: it takes 32, 64, 128" in page
+    assert search(r"chunk = 1000: <button [^>]*data-act=.story.[^>]*>it takes 32, 64, 128", page)
     page = posted(client, "/compile", {"SpMM_0.strategy": "gemm"})
     assert facts(page)["schedule"] == {}
     assert "strategy = gemm: " in page

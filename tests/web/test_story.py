@@ -80,3 +80,18 @@ def test_refusals_in_the_list_of_passes_lead_to_their_operation(root: Path) -> N
     labels = {operation["id"]: operation["label"] for operation in compiled["operations"]}
     assert rows["reorder"] == ((7, "dot"),) == ((7, labels[7]),)
     assert rows["compact"] == ()
+
+
+def test_each_refusal_leads_to_the_operation_that_it_is_of(root: Path) -> None:
+    """Those that name a value, and those of strategies, which name a kernel."""
+    of_rgat = explorer.compile((root / "examples" / "rgnn" / "rgat.emb").read_text()).to_json()
+    (pane,) = views.build_panes(of_rgat, [views.PaneState(stage="graph", passes=True)])
+    (reorder,) = [row for row in pane.passes if row.name == "reorder"]
+    assert reorder.refusals
+    assert {operation for _, operation in reorder.refusals} == {7}
+    of_sls = explorer.compile((root / "examples" / "embedding" / "sls.emb").read_text()).to_json()
+    (pane,) = views.build_panes(of_sls, [views.PaneState(stage="kernels", passes=True)])
+    refused = [(text, operation) for row in pane.passes for text, operation in row.refusals]
+    numbers = {operation["id"] for operation in of_sls["operations"]}
+    assert any(text.startswith("SLS_0 is not split") for text, _ in refused)
+    assert all(operation in numbers for _, operation in refused)

@@ -82,7 +82,7 @@ def _rewritten(before: Sequence[str], after: Sequence[str]) -> Json:
 
 def _fused(graph: Graph, made: Kernel | Module, measure: Measure) -> list[Json]:
     """Of the pass that fuses: into how many nests, and the bytes that its arrays no longer take in memory."""
-    nests = _entry("nests", None, len(_programs(made)))
+    nests = _entry("nests", None, len(programs_of(made)))
     rows = rows_by_set(graph, measure.counts, measure.negatives)
     if rows is None:
         return [nests]
@@ -96,7 +96,7 @@ def figures_of(program: Program, measure: Measure) -> Known:
     """The figures of a program, by what they count."""
     del measure
     found: Counter[str] = Counter()
-    programs = _programs(program)
+    programs = programs_of(program)
     for each in programs:
         assert isinstance(each, Kernel | slc.SlcProgram | dlc.DlcProgram | ScheduledKernel)
         if isinstance(each, Kernel | slc.SlcProgram):
@@ -124,7 +124,8 @@ def _of_code(code: Code, measure: Measure) -> Known:
     return {"lines": len(code.lines), "kernels": len(code.launches)}
 
 
-def _programs(program: object) -> tuple[object, ...]:
+def programs_of(program: object) -> tuple[object, ...]:
+    """Those of a module, or the one."""
     return program.programs if isinstance(program, Module) else (program,)
 
 

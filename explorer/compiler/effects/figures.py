@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from explorer.compiler.counts import Counts
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Constant, Gather, Graph, Repeat, Reshape, Slice, Transpose, Value, operands
+from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Span
 from explorer.compiler.ir.work import elements, work_of
 from explorer.compiler.target import FLOAT_BYTES, GpuTarget
@@ -31,11 +32,16 @@ def rows_by_set(graph: Graph, counts: Counts, negatives: int) -> dict[str, int] 
     """How many rows each index set of a graph has, of a score for one triple with its `negatives`; None where nobody
     knows one."""
     sets = {value.index_set for value in graph.values}
-    if graph.family == "score":
-        known: Mapping[str, int] = {"batch": 1, "negative": max(negatives, 1), "unit": 1}
-    else:
-        known = {"unit": 1, **counts.rows}
+    known = known_rows(graph.family, sets, counts, negatives)
     return {name: known[name] for name in sets} if sets <= known.keys() else None
+
+
+def known_rows(family: str, sets: Iterable[str], counts: Counts, negatives: int) -> dict[str, int]:
+    """The rows of those of some index sets that are known, of a score for one triple."""
+    if family == "score":
+        return {"batch": 1, "negative": max(negatives, 1), "unit": 1}
+    found = {name: counts.of(str(count_name(name))) for name in sets}
+    return {"unit": 1, **{name: rows for name, rows in found.items() if rows is not None}}
 
 
 def own_values(graph: Graph, operation: Span) -> list[Value]:

@@ -10,19 +10,24 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from explorer.compiler.compilation import Compilation, Operation
-from explorer.compiler.counts import ASSUMED, Counts, read_counts
-from explorer.compiler.effects.figures import figures, own_values, predicted, rows_by_set, stored_bytes
+from explorer.compiler.effects.figures import figures, own_values, rows_by_set, stored_bytes
+from explorer.compiler.heat.predicted import (
+    counted_on,
+    counts_of,
+    device_of,
+    predicted_costs,
+    stored_by_kernels,
+    target_of,
+)
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line, Span
-from explorer.compiler.passes.graph.storage import stored_values
 from explorer.compiler.pipeline import STAGES, StageSpec
 from explorer.compiler.stages import PassReport
 from explorer.compiler.story.clauses import about, names_of, own_lines
 from explorer.compiler.story.mix import instruction_mix
 from explorer.compiler.story.sources import STEPS, meaning_of, source_of
-from explorer.compiler.target import TARGETS
 
 Json = dict[str, Any]
 MOST_LINES = 12
@@ -45,34 +50,24 @@ def story_json(compilation: Compilation, number: int, stages: Collection[str]) -
         "work": dict(operation.work),
         "text": _text(compilation.text, operation),
         "predicted": _predicted(compilation, operation.span),
-        "counted": "one triple" if compilation.family == "score" else _counts(compilation).name,
+        "counted": counted_on(compilation),
         "stages": told,
     }
 
 
 def _predicted(compilation: Compilation, operation: Span) -> Json | None:
     """What it takes on the GPU that is compiled for, by published figures; None where nobody knows its rows."""
-    graph, negatives = compilation.stages["graph"].program, compilation.options.negatives
-    if not isinstance(graph, Graph):
+    costs = predicted_costs(compilation)
+    if costs is None:
         return None
-    rows = rows_by_set(graph, _counts(compilation), negatives.count if negatives else 0)
-    if rows is None:
-        return None
-    target = TARGETS[compilation.options.arch]
-    found = predicted(graph, own_values(graph, operation), _stored(graph, compilation), rows, target)
+    found = costs.operations[operation]
     return {
         "flop": found.flop,
         "bytes": found.bytes,
         "seconds": found.seconds,
         "limit": found.limit,
-        "device": f"{target.arch}: {target.memory_gbs:,} GB/s, {target.float32_gflops / 1000:g} TFLOP/s in float32",
+        "device": device_of(target_of(compilation)),
     }
-
-
-def _stored(graph: Graph, compilation: Compilation) -> list[str]:
-    """What kernels store: of a score without a backward pass, which is one nest, the result alone."""
-    is_one_nest = isinstance(compilation.stages["loops"].program, Kernel)
-    return [graph.result] if is_one_nest else stored_values(graph)
 
 
 def _text(text: str, operation: Operation) -> list[Json]:
@@ -157,14 +152,14 @@ def _saved(compilation: Compilation, operation: Span, report: PassReport) -> lis
     """What a pass over graphs changed of an operation's figures; of the one that fuses, what is never in memory."""
     if not isinstance(report.read, Graph):
         return []
-    counts, negatives = _counts(compilation), compilation.options.negatives
+    counts, negatives = counts_of(compilation), compilation.options.negatives
     count = negatives.count if negatives else 0
     before = rows_by_set(report.read, counts, count)
     if before is None:
         return []
     own = own_values(report.read, operation)
     if isinstance(report.made, Kernel | Module):
-        stored = _stored(report.read, compilation)
+        stored = stored_by_kernels(report.read, compilation)
         arrays = figures(report.read, own, before).bytes
         return _changed("bytes in memory", arrays, stored_bytes(report.read, own, stored, before))
     assert isinstance(report.made, Graph)
@@ -179,7 +174,3 @@ def _saved(compilation: Compilation, operation: Span, report: PassReport) -> lis
 def _changed(what: str, before: int, after: int) -> list[Json]:
     return [{"what": what, "before": before, "after": after}] if before != after else []
 
-
-def _counts(compilation: Compilation) -> Counts:
-    counts = compilation.counts
-    return ASSUMED if counts is None else read_counts(counts, compilation.counted_on)

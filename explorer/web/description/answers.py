@@ -104,6 +104,21 @@ class Effect(Answer):
     after: Count
 
 
+class KernelFigure(Answer):
+    """A figure of a kernel; null where that was not there before or is not after."""
+
+    what: str
+    before: Count | None
+    after: Count | None
+
+
+class KernelEffect(Answer):
+    """What a pass changed of one kernel."""
+
+    kernel: str
+    figures: list[KernelFigure]
+
+
 class PassReport(Answer):
     """What a pass did, in one `summary` and as what it `said` sentence by sentence, and its effect in figures; why it
     did not, which options it looked at, and the lines before and after it."""
@@ -114,6 +129,7 @@ class PassReport(Answer):
     summary: str
     said: list[str]
     effect: list[Effect]
+    by_kernel: list[KernelEffect]
     refusals: list[str]
     heeded: list[str]
     before: list[Line] = []
@@ -212,6 +228,13 @@ class EditedStage(Answer):
     ms: Milliseconds
 
 
+class Counted(Answer):
+    """What bytes and operations are counted for: its name, and its rows by index set; of a score, one triple."""
+
+    on: str
+    rows: dict[str, Count]
+
+
 class Compilation(Answer):
     """A text compiled; without `ok` it is no model, and its diagnostics say why. `stopped` names the stage that took
     more than it may, `sizes_from` says of each dim where its size is from."""
@@ -223,6 +246,7 @@ class Compilation(Answer):
     options: Chosens
     schedule: Chosens
     edited: list[EditedStage]
+    counted: Counted
     ms: Milliseconds
     first: bool
     stopped: str
@@ -262,6 +286,7 @@ class RunFigures(Checked):
     matches_reference: bool
     message: str
     rows_checked: Count
+    reference_on: Literal["cpu", "gpu"]
     rows: Count
     gradients: dict[str, Checked]
     name: str
@@ -308,6 +333,16 @@ class DataInfo(Answer):
 
     name: str
     label: str
+    generated: bool
+    """Whether it is drawn at random, to sizes that are published."""
+
+
+class DroppedInfo(Answer):
+    """A file that was dropped: its `name` for runs, what its student calls it, and by family its entry in the list."""
+
+    name: str
+    label: str
+    offers: dict[Literal["score", "layer", "op"], DataInfo]
 
 
 class ReuseDistances(Answer):

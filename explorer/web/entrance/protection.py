@@ -160,11 +160,15 @@ class SecurityHeaders:
 
 
 class RequestLimits:
-    """Refuses writes from other origins and bodies that are too large or too slow, before anything reads them."""
+    """Refuses writes from other origins and bodies that are too large or too slow, before anything reads them. Those of
+    the `streamed` paths are left to who answers there, as they come."""
 
-    def __init__(self, app: ASGIApp, body_bytes: int = limits.BODY_BYTES) -> None:
+    def __init__(
+        self, app: ASGIApp, body_bytes: int = limits.BODY_BYTES, streamed: Collection[str] = frozenset()
+    ) -> None:
         self._app = app
         self._body_bytes = body_bytes
+        self._streamed = streamed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in _SAFE_METHODS:
@@ -173,6 +177,9 @@ class RequestLimits:
         if not same_origin(Headers(scope=scope)):
             hint = "Open the explorer's own page; a proxy before it must forward the Host header with its port."
             await _refuse(send, 403, "This request comes from a page of another site.", hint)
+            return
+        if scope["path"] in self._streamed:
+            await self._app(scope, receive, send)
             return
         try:
             async with asyncio.timeout(limits.BODY_SECONDS):

@@ -27,6 +27,7 @@ class ShareMessage(BaseModel):
     against: Choices | None = None
     story: Annotated[int, Field(ge=0)] | None = None
     example: Annotated[str, Field(max_length=200)] = ""
+    heat: bool = False
     layout: Annotated[dict[messages.Name, Annotated[list[int], Field(max_length=6)]], Field(max_length=12)] = {}
 
 

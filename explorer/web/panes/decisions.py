@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.compiler.decisions import Value, printed_value
+from explorer.web.panes.refusals import operations_of
 
 MOST_LISTED = 16
 """Values that a row lists; of more, which are consecutive numbers, it says from where to where."""
@@ -34,6 +35,8 @@ class Row:
     why: str
     source: str
     refusal: Refusal | None
+    operation: int | None
+    """That its kernel is of."""
 
     @property
     def ranged(self) -> bool:
@@ -109,17 +112,19 @@ def unasked(compiled: Mapping[str, Any]) -> dict[str, str]:
 
 def table(compiled: Mapping[str, Any], refused: Mapping[str, Refusal]) -> tuple[Nest, ...]:
     """The nests with their rows."""
+    stage = _stage(compiled)
+    names = operations_of(stage) if refused and "lines" in stage else {}
     return tuple(
         Nest(
             nest["name"],
             tuple(nest["kernels"]),
-            tuple(_row(nest["name"], row, refused) for row in nest["decisions"]),
+            tuple(_row(nest["name"], row, refused, names) for row in nest["decisions"]),
         )
-        for nest in _stage(compiled)["nests"]
+        for nest in stage["nests"]
     )
 
 
-def _row(nest: str, row: Mapping[str, Any], refused: Mapping[str, Refusal]) -> Row:
+def _row(nest: str, row: Mapping[str, Any], refused: Mapping[str, Refusal], names: Mapping[str, int]) -> Row:
     key = f"{row['kernel']}.{row['name']}"
     part = row["kernel"].removeprefix(nest).lstrip("_") if row["kernel"] != nest else ""
     return Row(
@@ -133,6 +138,7 @@ def _row(nest: str, row: Mapping[str, Any], refused: Mapping[str, Refusal]) -> R
         why=row["why"],
         source=row["source"],
         refusal=refused.get(key),
+        operation=names.get(row["kernel"], names.get(nest)),
     )
 
 

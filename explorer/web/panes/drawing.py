@@ -10,7 +10,7 @@ from typing import Any
 
 from explorer.compiler.ir.graph import Gather, Graph, Value, operands, operator_name
 from explorer.compiler.ir.parse.graph import parse_graph
-from explorer.web.panes.fused import arrays, barriers, boxes
+from explorer.web.panes.fused import arrays, barriers, boxes, materialised
 from explorer.web.panes.highlight import SET_COLOURS
 
 DRAWABLE = frozenset({"graph"})
@@ -23,9 +23,10 @@ MOST_BOXED = 150
 Drawing = dict[str, Any]
 
 
-def draw(lines: Sequence[Mapping[str, Any]]) -> Drawing:
+def draw(lines: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> Drawing:
     """`nodes` with what the page shows of each, and `edges` from reader's operand to reader, both by name; the
-    `kernels` that fuse them, the `barriers` between these, and what all values would take as `arrays`.
+    `kernels` that fuse them, the `barriers` between these, what all values would take as `arrays`, and in bytes for the
+    rows that a compilation says it has `counted` for.
 
     A graph of more than MOST_NODES has none, only their number as `too_many`."""
     graph = parse_graph("".join(f"{line['text']}\n" for line in lines))
@@ -38,9 +39,11 @@ def draw(lines: Sequence[Mapping[str, Any]]) -> Drawing:
     values = [_value(value, operations.get(value.name, []), value.name == graph.result) for value in graph.values]
     kernels = boxes(graph)
     found = {"nodes": [*_tensors(graph), *values], "edges": _edges(graph), "arrays": arrays(graph, kernels)}
+    cuts = barriers(graph, kernels, operations)
+    found["materialised"] = materialised(graph, cuts, counted)
     if count > MOST_BOXED:
         return found
-    return {**found, "kernels": kernels, "barriers": barriers(graph, kernels)}
+    return {**found, "kernels": kernels, "barriers": cuts}
 
 
 def _tensors(graph: Graph) -> list[Drawing]:

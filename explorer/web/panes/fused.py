@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from explorer.compiler.effects.figures import VIEWS
-from explorer.compiler.ir.graph import Gather, Graph, operands
+from explorer.compiler.ir.graph import Gather, Graph, Value, operands, operator_name
 from explorer.compiler.ir.work import elements
 from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.passes.graph.storage import plan_kernels, stored_values
@@ -35,12 +35,20 @@ def boxes(graph: Graph) -> list[Drawing]:
     return found
 
 
-def barriers(graph: Graph, kernels: Sequence[Drawing]) -> list[Drawing]:
-    """The edges that no kernel could take in: from a value in memory to one that another kernel computes, and why."""
+def barriers(
+    graph: Graph, kernels: Sequence[Drawing], operations: Mapping[str, Sequence[int]]
+) -> list[Drawing]:
+    """The edges that no kernel could take in: from a value in memory to one that another kernel computes, and why; with
+    the operation that reads it, else that which computes it, by the numbers of the values'."""
     of = {name: kernel["id"] for kernel in kernels for name in kernel["nodes"]}
     stored = set(_stored(graph))
     return [
-        {"from": name, "to": value.name, "why": _why(graph, name, value.operator)}
+        {
+            "from": name,
+            "to": value.name,
+            "why": _why(graph, name, value.operator),
+            "operation": next(iter((*operations.get(value.name, ()), *operations.get(name, ()))), None),
+        }
         for value in graph.values
         for name in dict.fromkeys(operands(value.operator))
         if name in stored and of.get(name) != of.get(value.name)
@@ -64,6 +72,36 @@ def arrays(graph: Graph, kernels: Sequence[Drawing]) -> Drawing:
         "stored": len(stored & {value.name for value in values}),
         "stored_bytes": _in_words(sums[True]),
     }
+
+
+def materialised(graph: Graph, cuts: Sequence[Drawing], counted: Mapping[str, Any]) -> Drawing | None:
+    """What a framework without fusion writes between operations, in bytes for the rows that are counted: of all values,
+    of the largest, of those that the kernels store, and of each that stands at a barrier; None where the rows of a set
+    are not known."""
+    rows: Mapping[str, int] = counted["rows"]
+    values = [value for value in graph.values if not isinstance(value.operator, VIEWS)]
+    if not values or any(value.index_set not in rows for value in values):
+        return None
+    sizes = {value.name: FLOAT_BYTES * rows[value.index_set] * elements(graph, value) for value in values}
+    stored = set(_stored(graph))
+    largest = max(values, key=lambda value: sizes[value.name])
+    return {
+        "on": counted["on"],
+        "is_a_triple": graph.family == "score",
+        "bytes": sum(sizes.values()),
+        "largest": f"{largest.name}, {_reads(largest)}",
+        "largest_bytes": sizes[largest.name],
+        "stored_bytes": sum(size for name, size in sizes.items() if name in stored),
+        "cuts": [{**cut, "bytes": sizes.get(cut["from"], 0)} for cut in cuts],
+        "cut_bytes": sum(sizes.get(name, 0) for name in {cut["from"] for cut in cuts}),
+    }
+
+
+def _reads(value: Value) -> str:
+    """`P[r]`, of what is gathered; else what it is made by."""
+    if isinstance(value.operator, Gather):
+        return f"{value.operator.tensor}[{', '.join(value.operator.indices)}]"
+    return operator_name(value.operator, value.shape)
 
 
 def _in_words(sizes: Mapping[str, int]) -> str:

@@ -42,9 +42,26 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class KernelRow:
+    """A kernel that a pass changed: of each of the columns its number before and after, and by how much it changed."""
+
+    name: str
+    cells: tuple[tuple[str, str, bool], ...]
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """The kernels that a pass changed, with what is counted of any of them."""
+
+    columns: tuple[str, ...]
+    rows: tuple[KernelRow, ...]
+
+
+@dataclass(frozen=True)
 class PassRow:
     """One row of a pass list; `refused_of` are the operations that its refusals name, each with its label, and `more`
-    the sentences beyond those that are shown."""
+    the sentences beyond those that are shown. A refusal has the number of the operation that it is of, if it names
+    one."""
 
     name: str
     state: str  # "changed", "refused" or "unchanged"
@@ -52,8 +69,9 @@ class PassRow:
     effect: tuple[Figure, ...]
     said: tuple[str, ...]
     more: int
-    refusals: tuple[str, ...]
+    refusals: tuple[tuple[str, int | None], ...]
     refused_of: tuple[tuple[int, str], ...] = ()
+    kernels: KernelTable | None = None
 
     @property
     def in_short(self) -> tuple[Figure, ...]:
@@ -70,8 +88,32 @@ def pass_row(report: Mapping[str, Any], names: Mapping[str, int], labels: Mappin
     effect = tuple(_figure(entry) for entry in report["effect"])
     return PassRow(
         *(report["name"], state, report["ms"], effect, shown, len(said) - len(shown)),
-        *(tuple(report["refusals"]), refused),
+        tuple((text, next(iter(refused_of([text], names)), None)) for text in report["refusals"]),
+        *(refused, _kernel_table(report["by_kernel"])),
     )
+
+
+def _kernel_table(kernels: Sequence[Mapping[str, Any]]) -> KernelTable | None:
+    columns = tuple(dict.fromkeys(figure["what"] for kernel in kernels for figure in kernel["figures"]))
+    rows = []
+    for kernel in kernels:
+        found = {figure["what"]: figure for figure in kernel["figures"]}
+        rows.append(KernelRow(kernel["kernel"], tuple(_cell(found.get(what)) for what in columns)))
+    return KernelTable(columns, tuple(rows)) if rows else None
+
+
+def _cell(figure: Mapping[str, Any] | None) -> tuple[str, str, bool]:
+    """`64 → 16`, `−75 %` and whether it is less; one number of what stayed, was not there before, or is gone."""
+    if figure is None:
+        return "", "", False
+    before, after = figure["before"], figure["after"]
+    if after is None:
+        return f"{before:,}", "gone", True
+    if before is None:
+        return f"{after:,}", "new", False
+    if before == after:
+        return f"{after:,}", "", False
+    return f"{before:,} → {after:,}", _change(before, after), after < before
 
 
 def _figure(entry: Mapping[str, Any]) -> Figure:

@@ -22,7 +22,7 @@ from explorer.web.panes.decisions import Nest
 from explorer.web.panes.drawing import DRAWABLE, Drawing, draw
 from explorer.web.panes.editing import Edit
 from explorer.web.panes.passes import PassRow, Point, Points, lines_at, pass_row, points_beside
-from explorer.web.panes.refusals import operations_by_name
+from explorer.web.panes.refusals import operations_of
 
 
 class PaneState(BaseModel):
@@ -258,7 +258,7 @@ def build_panes(
     labels = labels_of(compiled)
     panes = tuple(
         replace(
-            _build_pane(index, state, made, labels, shown),
+            _build_pane(index, state, made, labels, shown, compiled["counted"]),
             first=state.stage in made and state.stage not in best,
             again=bool(compiled.get("stopped")),
             resources=_resources(state.stage, best),
@@ -313,14 +313,19 @@ def _resources(name: str, made: Mapping[str, Mapping[str, Any]]) -> tuple[Mappin
 
 
 def _build_pane(
-    index: int, state: PaneState, made: Mapping[str, Mapping[str, Any]], labels: Mapping[int, str], part: slice
+    index: int,
+    state: PaneState,
+    made: Mapping[str, Mapping[str, Any]],
+    labels: Mapping[int, str],
+    part: slice,
+    counted: Mapping[str, Any],
 ) -> Pane:
     stage = made.get(state.stage)
     if stage is None:
         return Pane(index, state, waiting=True)
     if not stage["available"]:
         return Pane(index, state, reason=stage["reason"])
-    names = operations_by_name(with_origins(stage, stage["lines"])) if state.passes else {}
+    names = operations_of(stage) if state.passes else {}
     passes = tuple(pass_row(report, names, labels) for report in stage["passes"])
     last = len(passes) - 1
     current = last if state.at is None else min(state.at, last)
@@ -335,7 +340,7 @@ def _build_pane(
         if [line["text"] for line in before] != [line["text"] for line in after]:
             return replace(pane, sides=difference(state.stage, before, after, labels))
     if state.drawn and pane.drawable:
-        return replace(pane, drawing=draw(shown))
+        return replace(pane, drawing=draw(shown, counted))
     lines = lines_of(state.stage, shown, labels)
     return replace(pane, code=in_chunks(lines, folds_at(shown), part), units=by_unit(lines))
 

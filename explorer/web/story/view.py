@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from explorer.compiler.pipeline import STAGES
+from explorer.web.panes.amounts import cost, short
 from explorer.web.panes.code import CodeLine, rows_of
 from explorer.web.panes.highlight import highlight, highlight_words
 from explorer.web.panes.views import build_rail
@@ -104,7 +105,11 @@ def told(story: Mapping[str, Any], other: Mapping[str, Any] | None, with_machine
         found = (_scene(each.name, each.title, stages, others, with_machine_code) for each in names)
         return tuple(scene for scene in found if scene is not None)
 
-    branches = tuple((target, made) for target, names in rail.branches.items() if (made := scenes(names)))
+    branches = tuple(
+        (target, made)
+        for target, names in rail.branches.items()
+        if (made := scenes(names)) or not names  # the CPU takes what all share: only what it cost there is to tell
+    )
     coloured = zip(story["text"], _coloured(story["text"]), strict=True)
     lines = [CodeLine(line["number"], html) for line, html in coloured]
     return Told(
@@ -112,7 +117,7 @@ def told(story: Mapping[str, Any], other: Mapping[str, Any] | None, with_machine
         story["label"],
         story["op"],
         story["counted"],
-        _predicted(story["predicted"]),
+        cost(story["predicted"]) if story["predicted"] else "",
         story["predicted"]["device"] if story["predicted"] else "",
         rows_of(lines, False),
         scenes(rail.trunk),
@@ -184,27 +189,4 @@ def _saving(entry: Mapping[str, Any]) -> Saving:
     before, after, unit = entry["before"], entry["after"], UNITS[entry["what"]]
     percent = round(100 * (after - before) / before) if before else None
     change = "new" if percent is None else "none left" if not after else f"{percent:+} %".replace("-", "−")
-    return Saving(f"{_short(before)} → {_short(after)}{unit}", change, after < before)
-
-
-def _predicted(found: Mapping[str, Any] | None) -> str:
-    """`79.4 MFLOP and 2.48 MB to move: 0.74 µs, for its memory`."""
-    if found is None or not (found["flop"] or found["bytes"]):
-        return ""
-    asked = f"{_short(found['flop'])}FLOP and {_short(found['bytes'])}B to move"
-    return f"{asked}: {_time(found['seconds'])}, for its {found['limit']}"
-
-
-def _time(seconds: float) -> str:
-    for limit, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= limit:
-            return f"{seconds / limit:.3g} {unit}"
-    return f"{seconds / 1e-9:.2g} ns"
-
-
-def _short(number: int) -> str:
-    """Three digits, with the prefix of the unit that follows."""
-    for limit, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if number >= limit:
-            return f"{number / limit:.3g} {letter}"
-    return f"{number} "
+    return Saving(f"{short(before)} → {short(after)}{unit}", change, after < before)

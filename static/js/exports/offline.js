@@ -27,7 +27,7 @@ export async function offlinePage(kept) {
 <body class="plain offline">
 <header class="top"><h1 class="logo">${escaped(title())}</h1><p class="dim small">${about()}</p></header>
 <section class="source"><h2>Model</h2><div class="code">${model()}</div></section>
-<div class="stages">${panes()}</div>
+<div class="stages${state.heat ? " heated" : ""}">${panes()}</div>
 ${lastRun()}
 <script type="application/json" id="${STATE}">${JSON.stringify(kept).replaceAll("<", "\\u003c")}</script>
 <script>(${linking})();</script>

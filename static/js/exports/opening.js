@@ -1,17 +1,19 @@
-// Files that are dropped onto the page, or chosen: a model's text, or a page that was saved with everything.
+// Files that are dropped onto the page, or chosen: a model's text, data, or a page that was saved with everything.
 import { around, byId } from "../dom.js";
 import { say } from "../page.js";
 
 const LARGEST = 8 << 20; // bytes: a saved page with the longest panes has two
 
 /**
+ * @param {{ is: (file: File) => Promise<boolean>, send: (file: File) => void }} data what to do with a file of data
  * @param {(kept: unknown) => boolean} openSaved whether that is something to open
  * @param {(name: string, text: string) => void} openText
  */
-export function startOpening(openSaved, openText) {
+export function startOpening(data, openSaved, openText) {
   /** @param {File | undefined} file */
   const open = async (file) => {
     if (!file) return;
+    if (await data.is(file)) return data.send(file);
     if (file.size > LARGEST) return say(`${file.name} is larger than 8 MB: no model, and no page that was saved here.`);
     const text = await file.text();
     if (!/\.html?$/i.test(file.name)) return openText(file.name.slice(0, 80), text);

@@ -38,6 +38,7 @@ const own = () => ({
   story: state.story,
   example: state.example,
   layout: state.layout,
+  heat: state.heat,
 });
 
 export async function startStops() {
@@ -68,7 +69,7 @@ async function show(number) {
   paint();
   const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
   const settings = { sizes: {}, defaultSizes: {}, schedule: {}, edited: {}, data: "", against: null, story: null };
-  adopt({ ...settings, layout: state.layout, text, options: { ...stop.options }, panes, example: stop.example });
+  adopt({ ...settings, layout: state.layout, heat: state.heat, text, options: { ...stop.options }, panes, example: stop.example });
 }
 
 function paint() {

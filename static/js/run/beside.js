@@ -83,7 +83,7 @@ export function showBeside(run, result) {
     h("div.ch", h("h3", run.order.against ? "A against B" : "Beside it"), h("span.label", "same run, same data, by turns")),
     ...(result ? verdict(result) : []),
     figure,
-    ...(result ? [besideTable(run, result), ...whyNot(result)] : []),
+    ...(result ? [besideTable(run, result), ...notes(result)] : []),
   );
   /** @type {Limit[]} */
   const limits = result?.target === "gpu" ? [["bytes", result.bytes_limit_ms], ["fp32", result.flop_limit_ms]] : [];
@@ -199,10 +199,13 @@ function limitRow(result) {
 }
 
 /** @param {GpuResult | CpuResult} result */
-function whyNot({ target, peers = [], against }) {
+function notes({ target, peers = [], against }) {
+  /** @type {(peer: Peer) => HTMLElement[]} */
+  const compiled = ({ name, compile_ms: compile }) =>
+    compile === null ? [] : [h("p.label", `${name} took ${(compile / 1e3).toFixed(1)} s to compile, which is not in its times.`)];
   /** @type {(peer: Peer) => HTMLElement} */
   const reason = (peer) => h("p.label", `${peer.name} has no time: ${peer.reason}.`);
-  if (peers.length || against || target === "cpu") return peers.filter((peer) => peer.reason).map(reason);
+  if (peers.length || against || target === "cpu") return peers.flatMap((peer) => (peer.reason ? [reason(peer)] : compiled(peer)));
   return [h("p.label", "Nothing was timed beside it: it takes PyTorch for CUDA on the server, and the box in the set-up.")];
 }
 

@@ -175,7 +175,6 @@ export function showTraffic(result) {
       ...graphTables(result),
       ...preparedTable(result),
       ...gradientTable(result),
-      kernelTable(result),
       costTable(result),
       machineTable(machine),
     ].flatMap((part) => part ?? []),
@@ -205,16 +204,6 @@ function memoryRows({ memory: { requests }, hit_rates: hits, rates, machine }) {
     ["requests a second", rates.requests_per_second ? short(rates.requests_per_second) : null],
     ["LLC accesses a kilo-element", rates.l3_accesses_per_kiloelement.toFixed(1)],
   ];
-}
-
-/**
- * Of a module each kernel's cycles, where there are several.
- * @param {DaeResult} result
- */
-function kernelTable({ kernels = [] }) {
-  if (kernels.length < 2) return null;
-  const rows = kernels.map(({ name, cycles }) => h("tr", h("td", name), h("td", `${short(cycles)} cycles`)));
-  return h("details.note", h("summary.label", "its kernels, one after another"), h("table.tb", h("tbody", rows)));
 }
 
 /**

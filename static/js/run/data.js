@@ -2,9 +2,11 @@
 import { edited, showTrouble } from "../model/compile.js";
 import { byId, h, many } from "../dom.js";
 import { chooseData, emit, on, state } from "../state.js";
-/** @import { Facts, Family, Offered } from "../types.d.ts" */
+/** @import { Dropped, Facts, Family, Offered } from "../types.d.ts" */
 
 const PREFERRED_TRIPLES = "FB15k-237";
+/** @type {Record<string, string | undefined>} what lists are for, as a reader calls several */
+const PLURAL = { bag: "bags", matrix: "a matrix", query: "queries" };
 
 /** @type {Family} of the newest text that compiled */
 let family = "score";
@@ -15,6 +17,16 @@ let listed = null;
 export const familyInHand = () => family;
 export const isListed = () => listed === kind;
 export const chosenData = () => select().value;
+
+let wanted = ""; // the file that was dropped last, until other data are chosen
+/** @type {Map<string, string>} by name what files that were dropped are called */
+const labels = new Map();
+
+/**
+ * What data are called: a file that was dropped has a name of its own on the server.
+ * @param {string} name
+ */
+export const shownData = (name) => labels.get(name) ?? (name.startsWith("dropped-") ? "a file that was dropped" : name);
 
 const select = () => byId("run-data", HTMLSelectElement);
 
@@ -36,12 +48,41 @@ async function load() {
 
 /** @param {Offered[]} offered */
 function list(offered) {
-  select().replaceChildren(...offered.map(({ name, label }) => h("option", { value: name }, label)));
+  /** @type {(label: string, sets: Offered[]) => HTMLElement[]} */
+  const group = (label, sets) =>
+    sets.length ? [h("optgroup", { label }, ...sets.map(({ name, label: words }) => h("option", { value: name }, words)))] : [];
+  /** @param {Offered} set */
+  const isGenerated = ({ generated }) => generated;
+  const real = offered.filter((set) => !isGenerated(set));
+  for (const { name, label } of real) if (name.startsWith("dropped-")) labels.set(name, label.replace(/ \(.*$/, ""));
+  select().replaceChildren(...group("files", real), ...group("generated, of published sizes", offered.filter(isGenerated)));
   const preferred = family === "score" ? PREFERRED_TRIPLES : state.data;
-  if (offered.some(({ name }) => name === preferred)) select().value = preferred;
+  for (const name of [preferred, wanted]) if (offered.some((set) => set.name === name)) select().value = name;
   const choose = () => chosen(offered.find(({ name }) => name === select().value));
-  select().onchange = choose;
+  select().onchange = () => {
+    wanted = "";
+    choose();
+  };
   choose();
+}
+
+/**
+ * Data that the server has just been given, in place of what was chosen.
+ * @param {Dropped} kept
+ * @returns {Promise<string>} why it was not chosen; empty where it was
+ */
+export async function chooseDropped({ name, label, offers }) {
+  const offer = offers[family];
+  wanted = name;
+  if (!offer || ("for" in offer && kind !== `${family} ${offer.for}`)) return misfit(label, offers);
+  await reload();
+  return "";
+}
+
+/** @type {(label: string, offers: Dropped["offers"]) => string} */
+function misfit(label, { score, op }) {
+  const meant = score ? "scores, layers and ops over a matrix" : `ops over ${op && "for" in op ? PLURAL[op.for] : "lists"}`;
+  return `${label} is kept, as data of ${meant}, which this definition is none of. It is chosen when one is.`;
 }
 
 /** @param {Offered | undefined} set */

@@ -1,19 +1,17 @@
-// A run on a GPU: how near it comes to what the device can do, and what its kernels take.
+// A run on a device: how near it comes to what that can do; and of a GPU, what its kernels take.
 import { byId, h, short, whole } from "../dom.js";
 import { logSteps, s } from "../svg.js";
 import { ms, tick } from "./beside.js";
-/** @import { GpuResult, Kernel } from "../types.d.ts" */
+import { percent } from "./levels.js";
+/** @import { CpuResult, GpuResult, Kernel } from "../types.d.ts" */
 /** @typedef {(value: number) => number} Scale */
-
-/** @param {number} share */
-const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 
 // --- roofline
 
 const HEIGHT = 214;
 const MARGIN = { left: 40, right: 12, top: 18, bottom: 30 };
 
-/** @param {GpuResult} result */
+/** @param {GpuResult | CpuResult} result */
 export function showRoofline(result) {
   const figure = h("div.plane");
   const column = byId("run-plane");
@@ -21,6 +19,7 @@ export function showRoofline(result) {
   column.setAttribute("aria-label", "Roofline");
   column.replaceChildren(h("div.ch", h("h3", "Roofline"), h("span.label", "ceilings measured here")), figure);
   if (!result.limits.flop) return column.append(h("p.label", "This computes nothing: it only moves rows."));
+  if (result.target === "cpu") column.append(h("p.label", "Repeats are warm: what stays in caches may pass the line of the copy, which is from memory."));
   const draw = () => drawRoofline(figure, result);
   draw();
   new ResizeObserver((_, observer) => (figure.isConnected ? draw() : observer.disconnect())).observe(figure);
@@ -29,13 +28,14 @@ export function showRoofline(result) {
 /**
  * A point at the least bytes that the run must move: it lies under the roof, as far as its time is above the limit.
  * @param {HTMLElement} figure
- * @param {GpuResult} result
+ * @param {GpuResult | CpuResult} result
  */
 function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
   const { bytes_per_s: bandwidth, flop_per_s: peak } = ceilings;
   const reached = (limits.flop / median) * 1e3;
   const intensity = limits.flop / limits.compulsory_bytes;
   const width = Math.max(180, Math.min(420, figure.clientWidth));
+  const [unit, word] = peak < 1e12 ? [1e9, "GFLOP/s"] : [1e12, "TFLOP/s"];
   const ridge = peak / bandwidth;
   const [left, right] = [Math.min(intensity, ridge) / 8, Math.max(intensity, ridge) * 8];
   const [low, high] = [Math.min(reached, bandwidth * left) / 2, peak * 2];
@@ -56,16 +56,16 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
         s("path.gr", { d: `M${x(step)} ${MARGIN.top}V${bottom}` }),
         s("text", { x: x(step), y: bottom + 14, "text-anchor": "middle" }, tick(step)),
       ]),
-      logSteps(low / 1e12, high / 1e12).map((step) => [
-        s("path.gr", { d: `M${MARGIN.left} ${y(step * 1e12)}H${width - MARGIN.right}` }),
-        s("text", { x: MARGIN.left - 5, y: y(step * 1e12) + 4, "text-anchor": "end" }, tick(step)),
+      logSteps(low / unit, high / unit).map((step) => [
+        s("path.gr", { d: `M${MARGIN.left} ${y(step * unit)}H${width - MARGIN.right}` }),
+        s("text", { x: MARGIN.left - 5, y: y(step * unit) + 4, "text-anchor": "end" }, tick(step)),
       ]),
       s("path.ref", { d: `M${x(left)} ${y(bandwidth * left)}L${x(ridge)} ${y(peak)}H${x(right)}` }),
       s("text", { x: x(right), y: y(peak) - 5, "text-anchor": "end" }, `${short(peak)}FLOP/s fp32`),
       s("text", { x: x(left) + 12, y: y(bandwidth * left) + 12 }, `${short(bandwidth)}B/s copy`),
       s("circle.meh", { cx: x(intensity), cy: y(reached), r: 4.5 }),
       s("text.ma", beside, `${short(reached)}FLOP/s`),
-      s("text", { x: 0, y: 10 }, "TFLOP/s"),
+      s("text", { x: 0, y: 10 }, word),
       s("text", { x: width - MARGIN.right, y: HEIGHT - 2, "text-anchor": "end" }, "FLOP a byte, of the least bytes"),
     ),
   );

@@ -1,5 +1,6 @@
 // The header of the run panel: always the same parts in the same places, of the run on its way or of the last one.
 import { ownTimes, ratioInWords, unitOf } from "./beside.js";
+import { shownData } from "./data.js";
 import { byId, h, icon, ms, whole } from "../dom.js";
 import { coreRange, levelOf, speedup, times } from "./levels.js";
 import { isTimed } from "./results.js";
@@ -57,7 +58,7 @@ function progressLine(run) {
  * @param {Run} run
  * @param {Result} result
  */
-const deviceLine = ({ edit }, { device, data, date }) => `${device}, ${data.name}, ${date.slice(0, 10)}, edit ${edit}`;
+const deviceLine = ({ edit }, { device, data, date }) => `${device}, ${shownData(data.name)}, ${date.slice(0, 10)}, edit ${edit}`;
 
 /**
  * @param {Run | null} run that has ended

@@ -1,5 +1,7 @@
 // All runs of this browser: what changed between them, a click that brings a run's state back, CSV and JSON of all.
+import { shownData } from "./data.js";
 import { byId, h, ms, short } from "../dom.js";
+import { keptRuns, nameIn } from "./kept.js";
 import { save } from "../stages/panes.js";
 import { emit } from "../state.js";
 /** @import { Entry, Failed, Result, Run, RunOrder } from "../types.d.ts" */
@@ -20,14 +22,15 @@ function figureOf(outcome) {
 
 /**
  * What is kept of a run: what was asked, and its figures without its samples.
- * @param {Run} run
+ * @param {Pick<Run, "order" | "samples" | "target" | "at">} run
  * @param {Result | Failed} outcome
  * @returns {Entry}
  */
-function entryOf({ order, samples, target }, outcome) {
+function entryOf({ order, samples, target, at }, outcome) {
   const right = outcome.event === "result" && outcome.matches_reference ? outcome : null;
   const timed = right && right.target !== "dae" ? right : null;
   return {
+    id: nameIn(at),
     at: new Date().toISOString(),
     order,
     figure: figureOf(outcome),
@@ -51,6 +54,37 @@ export function remember(run, outcome) {
   paint();
 }
 
+/** Those of the store that this browser does not have, among its own, the newest first. */
+async function readBack() {
+  const known = new Set(entries.map(({ id }) => id));
+  const isHere = (/** @type {Entry} */ one) => known.has(one.id) || entries.some((own) => !own.id && alike(own, one));
+  const found = (await keptRuns())
+    .map(({ id, at, order, outcome }) => ({ ...entryOf({ order, samples: [], target: order.on }, outcome), id, at }))
+    .filter((entry) => isEntry(entry) && !isHere(entry));
+  if (!found.length) return;
+  entries = [...entries, ...found].sort((one, other) => other.at.localeCompare(one.at)).slice(0, MOST);
+  keep();
+  paint();
+}
+
+/**
+ * Whether they are one run, of which this browser has no name.
+ * @param {Entry} own
+ * @param {Entry} kept
+ */
+const alike = (own, kept) => own.figure === kept.figure && own.order.text === kept.order.text && own.order.on === kept.order.on;
+
+// When the list is first looked at: a page that runs nothing does not ask.
+function readBackOnceSeen() {
+  if (byId("screen").dataset.links === undefined) return; // nothing is kept
+  const seen = new IntersectionObserver((found) => {
+    if (!found.some(({ isIntersecting }) => isIntersecting)) return;
+    seen.disconnect();
+    readBack();
+  });
+  seen.observe(byId("dock-body"));
+}
+
 function keep() {
   while (entries.length && JSON.stringify(entries).length > MOST_CHARACTERS) entries.pop();
   try {
@@ -63,13 +97,14 @@ function keep() {
 // --- what changed
 
 /** @param {RunOrder} order */
-const settingsOf = ({ on: target, data, batch, repeat, machine = {}, options, peers, against }) => ({
+const settingsOf = ({ on: target, data, batch, repeat, machine = {}, options, peers, torch_compile: compiled, against }) => ({
   target,
   data,
   batch,
   ...(target === "dae" ? machine : { repeats: repeat }),
   ...options,
   ...(peers ? { "beside PyTorch": true } : {}),
+  ...(compiled ? { "beside torch.compile": true } : {}),
   ...(against ? { "against A": JSON.stringify(against.options) + JSON.stringify(against.sizes) } : {}),
 });
 
@@ -96,7 +131,7 @@ export function changes({ order, sizes }, before) {
 function paint() {
   const rows = entries.map((entry, at) => {
     const { order, figure, partial } = entry;
-    const words = [order.on, order.data, changes(entry, entries[at + 1])].join(" · ");
+    const words = [order.on, shownData(order.data), changes(entry, entries[at + 1])].join(" · ");
     const title = `${entry.at.slice(0, 19).replace("T", " ")}: bring this text and its settings back`;
     const button = h("button.again", { type: "button", "data-again": at, title }, words);
     const shown = partial ? `${figure}, ${partial} of ${order.repeat} repeats` : figure;
@@ -149,4 +184,5 @@ export function startHistory() {
     if (at !== undefined) emit("restore", entries[Number(at)].order);
   });
   paint();
+  readBackOnceSeen();
 }

@@ -165,7 +165,7 @@ function unitBar(name, unit, fill, cycles) {
 }
 
 /** @param {number} share */
-const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+export const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 
 /** @param {DaeResult[]} results */
 function legend(results) {

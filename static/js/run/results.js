@@ -1,10 +1,12 @@
 // What a run shows while it goes and when it has ended.
+import { shownData } from "./data.js";
 import { showLimits, showPrepared, showTraffic } from "./breakdown.js";
 import { quantile, timesChart } from "./charts.js";
 import { ownTimes, showBeside, simulatedSides } from "./beside.js";
 import { showKernels, showRoofline } from "./device.js";
 import { byId, h, icon, many, message, ms, whole } from "../dom.js";
 import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane } from "./levels.js";
+import { spentTables } from "./spent.js";
 import { emit, on } from "../state.js";
 import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
 /** @import { Checked, CpuResult, DaeResult, Failed, GpuResult, Queued, Result, Right, Run, SimulatedRun, TimedRun } from "../types.d.ts" */
@@ -112,7 +114,7 @@ function timesPanel(run) {
  * Whether something is timed by turns with it.
  * @param {TimedRun} run
  */
-const hasOthers = ({ target, order }) => target === "gpu" || !!order.against || !!order.peers;
+const hasOthers = ({ target, order }) => target === "gpu" || !!(order.against || order.peers || order.torch_compile);
 
 /**
  * @param {SimulatedRun} run
@@ -198,7 +200,9 @@ export function showResult(run, result) {
 function showOnCpu(run, result) {
   if (hasOthers(run)) showBeside(run, result);
   else byId("run-detail").replaceChildren();
+  byId("run-detail").append(...spentTables(result));
   showLimits(result);
+  showRoofline(result);
 }
 
 /**
@@ -207,6 +211,7 @@ function showOnCpu(run, result) {
  */
 function showOnGpu(run, result) {
   showBeside(run, result);
+  byId("run-detail").append(...spentTables(result));
   showRoofline(result);
   showKernels(result);
   showPrepared(result);
@@ -220,6 +225,7 @@ function showSimulated(run, result) {
   run.levels = rememberLevel(run.key, result);
   showCycles(byId("run-detail"), result, run.levels, compareButton());
   byId("run-detail").prepend(...simulatedSides(result));
+  byId("run-detail").append(...spentTables(result));
   byId("run-plane").hidden = !hasPlane(run.levels);
   if (hasPlane(run.levels)) showPlane(byId("run-plane"), result, run.levels);
   showTraffic(result);
@@ -264,6 +270,7 @@ function showCheck(result) {
   const text = h(
     "span",
     result.matches_reference ? "Matches the float64 reference" : "Does not match the float64 reference",
+    result.reference_on === "gpu" ? ", which was computed on the GPU" : "",
   );
   const sub = h(
     "span.sub",
@@ -275,7 +282,7 @@ function showCheck(result) {
   );
   const { data: set } = result;
   const held = contents(result);
-  const data = `${set.name} (${set.source}): ${held}`;
+  const data = `${shownData(set.name)} (${set.source}): ${held}`;
   const sizes = sizesInWords(result.sizes, result.sizes_from);
   const anew = result.repeated ? "begun anew: the worker that did it first died" : "";
   const rest = [data, sizes, anew].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);

@@ -18,15 +18,16 @@ import {
   showSample,
   showStarted,
 } from "./results.js";
-import { batchSize, chosenTarget, hindrance, repeats, showTarget, withPeers } from "./setup.js";
+import { batchSize, chosenTarget, hindrance, repeats, showTarget, withCompiled, withPeers } from "./setup.js";
 import { send } from "../socket.js";
 import { emit, isCurrent, on, state } from "../state.js";
-/** @import { Failed, GoodFacts, Options, Result, Run, RunEvent, RunOrder, Sample, Target } from "../types.d.ts" */
+/** @import { Failed, GoodFacts, Options, Result, Run, RunEvent, RunOrder, Sample, ShownProgram, Target } from "../types.d.ts" */
 
 let number = 0;
 /** @type {Run | null} the run on its way, or the last one */
 let current = null;
-let isWanted = false; // a run was asked for while the stages showed an older edit: it waits for the newest
+/** @type {(() => void) | null} the run that was asked for while the stages showed an older edit: it waits for the newest */
+let wanted = null;
 /** @type {number[]} what is still to come of a comparison */
 let levelsToRun = [];
 
@@ -44,34 +45,35 @@ export function setTarget(name) {
 // Whether the stages and the list of data are those of the newest edit.
 const isReady = () => isCurrent() && isListed();
 
-/** Both sides of a comparison, by turns. */
-export function runBoth() {
+/**
+ * Orders runs of what the page shows, as soon as that is of the newest edit.
+ * @param {() => void} order
+ */
+function whenReady(order) {
   levelsToRun = [];
-  isWanted = false;
-  if (!isReady()) return say("The newest edit is still compiling.");
-  start({}, false, true);
-}
-
-export function run() {
-  levelsToRun = [];
-  isWanted = !isReady();
-  if (!isWanted) return start({});
+  wanted = isReady() ? null : order;
+  if (!wanted) return order();
   if (!isCurrent()) compileNow();
   say("This runs when the newest edit has compiled.");
 }
 
-const runIfWanted = () => isWanted && isReady() && run();
+export const run = () => whenReady(() => start({}));
+
+/** Both sides of a comparison, by turns. */
+export const runBoth = () => whenReady(() => start({}, false, true));
 
 // Runs what this session has not yet run of the levels, this one last.
-export function compareLevels() {
-  if (!isReady()) return say("The newest edit is still compiling.");
-  const count = Number(byId("dock").dataset.levels);
-  const chosen = Number(state.options.opt ?? count - 1);
-  const known = current ? knownLevels(current.key) : new Set();
-  const others = Array.from({ length: count }, (_, level) => level).filter((level) => level !== chosen);
-  levelsToRun = [...others.filter((level) => !known.has(`opt${level}`)), chosen];
-  runNextLevel();
-}
+export const compareLevels = () =>
+  whenReady(() => {
+    const count = Number(byId("dock").dataset.levels);
+    const chosen = Number(state.options.opt ?? count - 1);
+    const known = current ? knownLevels(current.key) : new Set();
+    const others = Array.from({ length: count }, (_, level) => level).filter((level) => level !== chosen);
+    levelsToRun = [...others.filter((level) => !known.has(`opt${level}`)), chosen];
+    runNextLevel();
+  });
+
+const runIfWanted = () => wanted && isReady() && whenReady(wanted);
 
 function runNextLevel() {
   const opt = levelsToRun.shift();
@@ -125,7 +127,7 @@ function orderOf(facts, changed, againstA) {
     batch: batchSize(),
     compiled: isShown ? shownOf(facts, target) : null,
     ...(target === "dae" ? { machine: machineValues() } : { repeat: repeats() }),
-    ...(target === "dae" ? {} : { peers: withPeers(target) }),
+    ...(target === "dae" ? {} : { peers: withPeers(target), torch_compile: withCompiled(target) }),
     ...(againstA && state.against
       ? { against: { ...state.against, compiled: facts.against && shownOf(facts.against, target) } }
       : {}),
@@ -176,9 +178,12 @@ const keptOf = (going) =>
  */
 function isOf({ order }, facts) {
   const { compiled, against } = order;
-  if (!compiled || !!against) return order.edit === facts.edit;
-  const isSame = compiled.program === facts.programs[order.on] && JSON.stringify(compiled.sizes) === JSON.stringify(facts.sizes);
-  return isSame && (facts.family === "score" || order.data === facts.data);
+  if (!compiled || (against && !against.compiled)) return order.edit === facts.edit;
+  /** @type {(taken: ShownProgram, side: ShownProgram) => boolean} */
+  const isSame = (taken, side) => taken.program === side.program && JSON.stringify(taken.sizes) === JSON.stringify(side.sizes);
+  if (!isSame(compiled, shownOf(facts, order.on))) return false;
+  if (against?.compiled && !(facts.against && isSame(against.compiled, shownOf(facts.against, order.on)))) return false;
+  return facts.family === "score" || order.data === facts.data;
 }
 
 /**
@@ -288,7 +293,7 @@ export function startRuns() {
   on("run-event", receive);
   on("tab", (name) => name === "run" && toggleDock(true));
   on("edited", () => {
-    isWanted = false;
+    wanted = null;
   });
   on("facts", (facts) => {
     const going = running();

@@ -27,6 +27,9 @@ export const repeats = () => Number(field("run-repeat").value);
 /** @param {Target} on */
 export const withPeers = (on) => field(on === "gpu" ? "run-peers" : "run-cpu-peers").checked;
 
+/** @param {Target} on */
+export const withCompiled = (on) => !!document.querySelector(`#run-${on}-compiled:checked`); // none where it is not on offer
+
 /** @typedef {{ id: string, name: string }} Field */
 const BATCH = { id: "run-batch", name: "batch" };
 const REPEATS = { id: "run-repeat", name: "repeats" };

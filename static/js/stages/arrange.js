@@ -34,6 +34,7 @@ function setTracks(axis, sizes) {
 
 // The grid as the style sheet has it, and then as the reader has left one of as many columns and rows.
 function arrange() {
+  if (!panes().checkVisibility()) return; // another tab of a narrow window is in their place
   for (const axis of /** @type {Axis[]} */ (Object.keys(AXES))) {
     panes().style[AXES[axis].property] = "";
     const count = tracks(axis).length;
@@ -168,7 +169,6 @@ function startDragging() {
 
 export function startArranging() {
   on("painted", arrange);
-  new ResizeObserver(() => placeSplits()).observe(panes());
+  new ResizeObserver(arrange).observe(panes()); // another width may have other columns; it calls at once too
   startDragging();
-  arrange();
 }

@@ -1,6 +1,7 @@
 // A graph drawn: operators as nodes in the colour of their index set, edges from what they read. A node is an
 // operation like a line is: it lights up with it, and a click pins it.
-import { around, h, need, queryAll } from "../dom.js";
+import { around, byId, h, need, queryAll, short, whole } from "../dom.js";
+import { batchSize } from "../run/setup.js";
 import { emit, on } from "../state.js";
 import { s } from "../svg.js";
 /** @import { Drawing, DrawnNode } from "../types.d.ts" */
@@ -144,7 +145,8 @@ function edgeOf({ points, from, to }, barriers, arrow) {
   const why = barriers.get(`${from} ${to}`);
   const line = { d: path(points), "marker-end": `url(#${arrow})` };
   if (!why) return s("path.e", line);
-  return s("g.cut", { tabindex: 0, role: "img", "aria-label": why }, s("title", {}, why), s("path.e", line), s("path.hit", { d: line.d }));
+  const link = { tabindex: 0, role: "link", "aria-label": `${why}. The story of its operation.`, "data-from": from, "data-to": to };
+  return s("g.cut", link, s("title", {}, why), s("path.e", line), s("path.hit", { d: line.d }));
 }
 
 /** @param {HTMLElement} pane */
@@ -207,13 +209,39 @@ function zoomBy(pane, layout, what) {
   zoomTo(pane, layout, zoom);
 }
 
+// Bytes of what is drawn: those of a triple times as many as a run takes.
+function showBytes() {
+  const batch = batchSize();
+  for (const place of queryAll(document, "#panes [data-batch]")) place.textContent = whole(batch);
+  for (const place of queryAll(document, "#panes [data-bytes]")) {
+    const bytes = Number(place.dataset.bytes) * (place.dataset.aTriple === undefined ? 1 : batch);
+    place.textContent = `${short(bytes)}B`;
+  }
+}
+
+// A barrier's edge leads where its line in the list does: to the story of its operation.
+/** @param {Element} edge */
+function openBarrier(edge) {
+  const { from, to } = /** @type {SVGElement} */ (edge).dataset;
+  const item = queryAll(around(edge, ".pane") ?? document, ".barriers li").find((each) => need(each, "code").textContent === `${from} → ${to}`);
+  item?.querySelector("button")?.click();
+}
+
 function drawAll() {
+  showBytes();
   for (const pane of queryAll(document, "#panes .pane:has(.drawing)")) drawIn(pane);
 }
 
 // Before the links are looked up: they count the nodes too.
 export function startGraphs() {
   on("painted", draw);
+  byId("run-batch").addEventListener("input", showBytes);
+  for (const name of ["click", "keydown"])
+    byId("panes").addEventListener(name, (event) => {
+      const edge = event.target instanceof Element ? event.target.closest(".cut") : null;
+      if (!edge || (event instanceof KeyboardEvent && event.key !== "Enter")) return;
+      openBarrier(edge);
+    });
   draw();
 }
 

@@ -14,6 +14,8 @@ import { activePane } from "./panes.js";
 import { emit, isBroken, on } from "../state.js";
 /** @typedef {Record<"lit" | "pin" | "part", Set<Element>>} Marked */
 
+const REST = 100; // ms without a scroll
+
 /** @type {number[]} the operations under the pointer or the keyboard */
 let lit = [];
 /** @type {number | null} the operation that stays */
@@ -112,9 +114,25 @@ export function stepOperation(by) {
   if (!ids.length || isBroken()) return;
   const at = ids.findIndex((id) => id === (lit.at(-1) ?? shown));
   const next = at < 0 ? (by > 0 ? 0 : ids.length - 1) : (at + by + ids.length) % ids.length;
+  show(ids[next]);
+}
+
+/** @param {number} id */
+function show(id) {
   const tops = scrolled();
-  point([ids[next]]);
+  point([id]);
   reveal(marked.lit, tops);
+}
+
+/**
+ * Pins an operation that something outside of the panes speaks of, and scrolls to its lines.
+ * @param {number} id
+ */
+export function leadTo(id) {
+  if (isBroken()) return;
+  pin = id;
+  lit = []; // else it is pointed at already, and nothing scrolls
+  show(id);
 }
 
 /** @param {number} by lines that are lit or pinned */
@@ -136,10 +154,34 @@ const idsOf = (target) => {
   return own === null ? [] : [own];
 };
 
-export function startLink() {
+// What comes under the pointer while a pane scrolls is not meant: what it comes to rest on is.
+function followPointer() {
   const panes = byId("panes");
-  panes.addEventListener("mouseover", ({ target }) => !isBroken() && point(idsOf(target)));
-  panes.addEventListener("mouseleave", () => point([]));
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let rest;
+  /** @type {EventTarget | null} */
+  let under = null;
+  const meant = () => {
+    rest = undefined;
+    if (!isBroken() && !around(under, ".cm-editor")) point(idsOf(under)); // an editor says itself what is pointed at
+  };
+  panes.addEventListener("mouseover", ({ target }) => {
+    under = target;
+    if (rest === undefined) meant();
+  });
+  panes.addEventListener("mouseleave", () => {
+    under = null;
+    point([]);
+  });
+  panes.addEventListener("scroll", () => {
+    if (!under) return;
+    clearTimeout(rest);
+    rest = setTimeout(meant, REST);
+  }, { capture: true, passive: true });
+}
+
+export function startLink() {
+  followPointer();
   byId("stages").addEventListener("click", ({ target }) => {
     if (getSelection()?.isCollapsed === false || isBroken()) return;
     const ids = idsOf(target);

@@ -239,9 +239,10 @@ function restore() {
       body.replaceWith(old.bodies[0].body);
       pane.classList.add("stale");
     }
-    bodiesOf(pane).forEach((fresh, at) =>
-      fresh.scrollTo(old.bodies[at]?.left ?? 0, old.bodies[at]?.top ?? 0),
-    );
+    bodiesOf(pane).forEach((fresh, at) => {
+      const { body: shown, left = 0, top = 0 } = old.bodies[at] ?? {};
+      if (fresh !== shown) fresh.scrollTo(left, top);
+    });
   });
   // What was swapped took the focus with it.
   if (focused && document.activeElement === document.body)

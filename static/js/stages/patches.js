@@ -13,41 +13,152 @@ let isWhole = true;
 // Whether the last answer's texts could all be put together.
 export const allThere = () => isWhole;
 
+/** @param {Element} [body] */
+const codeOf = (body) => body?.querySelector(":scope > .code") ?? null;
+/** @typedef {Map<Element, Element>} Pairs an answer's bodies that are patches, each with the shown one that it is of */
+
 /**
- * Put an answer's texts together from those that are shown, before they take their places.
  * @param {ParentNode} fresh
+ * @returns {Pairs}
  */
-function applyPatches(fresh) {
+function findPatched(fresh) {
   const patches = queryAll(fresh, ".body[data-from]");
-  if (!patches.length) return;
+  if (!patches.length) return new Map();
   const shown = new Map(panes().flatMap((pane) => bodies(pane).map((body) => [body.dataset.text ?? "", body])));
-  isWhole = patches.map((body) => apply(body, shown.get(body.dataset.from ?? ""))).every(Boolean);
+  /** @type {Pairs} */
+  const found = new Map();
+  for (const body of patches) {
+    const old = shown.get(body.dataset.from ?? "");
+    if (old && codeOf(old)) found.set(body, old);
+    else delete body.dataset.text;
+  }
+  isWhole = found.size === patches.length;
+  return found;
 }
 
 // htmx tells events of every element that it takes out or puts in, thousands for a long text; nothing here listens.
 export function startSwaps() {
   on("before-swap", () => (isWhole = true));
-  on("before-piece", ({ detail }) => applyPatches(detail.fragment));
+  on("before-piece", ({ detail }) => findPatched(detail.fragment).forEach((old, body) => takeOver(body, old)));
   window.htmx.defineExtension("in-one-go", {
     handleSwap(style, target, fragment) {
       if (style !== "innerHTML" || !(target instanceof Element)) return false;
-      if (target === byId("panes")) applyPatches(/** @type {ParentNode} */ (fragment));
-      target.replaceChildren(...fragment.childNodes);
+      const children = [...fragment.childNodes];
+      if (target === byId("panes")) swapPanes(/** @type {ParentNode} */ (fragment), children);
+      else target.replaceChildren(...children);
       return [];
     },
   });
 }
 
 /**
- * @param {HTMLElement} body
- * @param {HTMLElement} [old] what it is a patch of
+ * An answer's panes in the place of those that are shown. A patched text stays in the document with all that it lies
+ * in, since what is taken out and put in is laid out anew; what is beside it becomes the answer's.
+ * @param {ParentNode} fragment
+ * @param {ChildNode[]} children
  */
-function apply(body, old) {
-  const code = old?.querySelector(":scope > .code");
-  if (!code) {
-    delete body.dataset.text;
-    return false;
+function swapPanes(fragment, children) {
+  const patched = findPatched(fragment);
+  const shown = panes();
+  const fresh = children.filter((child) => child instanceof HTMLElement);
+  setChildren(
+    byId("panes"),
+    children.map((pane) => {
+      if (!(pane instanceof HTMLElement)) return pane;
+      const old = shown[fresh.indexOf(pane)];
+      const own = [...patched].filter(([body]) => pane.contains(body));
+      if (own.length && own.every(([body, was]) => pathTo(pane, body) === pathTo(old, was)))
+        return graft(pane, old, patched);
+      own.forEach(([body, was]) => takeOver(body, was));
+      return pane;
+    }),
+  );
+}
+
+/**
+ * What an element lies in up to its pane, `DIV/DIV`; nothing where it is in another pane.
+ * @param {Element | undefined} pane
+ * @param {Element} element
+ */
+function pathTo(pane, element) {
+  if (!pane?.contains(element)) return undefined;
+  const path = [];
+  for (let at = element; at !== pane && at.parentElement; at = at.parentElement) path.push(at.tagName);
+  return path.join("/");
+}
+
+/**
+ * Make an element that is shown equal to an answer's, without moving the patched bodies in it.
+ * @param {Element} fresh
+ * @param {Element} shown
+ * @param {Pairs} patched
+ * @returns {Element} the shown one
+ */
+function graft(fresh, shown, patched) {
+  setAttributes(shown, fresh);
+  const code = patched.get(fresh) === shown && codeOf(shown);
+  if (code) {
+    patch(code, fresh);
+    setChildren(shown, [code, ...fresh.childNodes]);
+    return shown;
   }
+  /** @type {Map<ChildNode, Element | undefined>} */
+  const held = new Map();
+  for (const [body, old] of patched) {
+    const holds = [...fresh.children].find((child) => child.contains(body));
+    if (holds) held.set(holds, [...shown.children].find((child) => child.contains(old)));
+  }
+  const children = [...fresh.childNodes].map((child) => {
+    const place = held.get(child);
+    return place && child instanceof Element ? graft(child, place, patched) : child;
+  });
+  setChildren(shown, children);
+  return shown;
+}
+
+/**
+ * @param {Element} element
+ * @param {Element} like
+ */
+function setAttributes(element, like) {
+  for (const name of element.getAttributeNames()) if (!like.hasAttribute(name)) element.removeAttribute(name);
+  for (const { name, value } of like.attributes) {
+    if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+  }
+}
+
+/**
+ * Give an element these children, in order; of those that it has already, none is moved.
+ * @param {Element} element
+ * @param {ChildNode[]} children
+ */
+function setChildren(element, children) {
+  const wanted = new Set(children);
+  for (const child of [...element.childNodes]) if (!wanted.has(child)) child.remove();
+  let at = element.firstChild;
+  for (const child of children) {
+    if (child === at) at = at.nextSibling;
+    else element.insertBefore(child, at);
+  }
+}
+
+/**
+ * The text of a shown body in the one that is a patch of it.
+ * @param {Element} body
+ * @param {Element} old
+ */
+function takeOver(body, old) {
+  const code = codeOf(old);
+  if (!code) return;
+  patch(code, body);
+  body.prepend(code);
+}
+
+/**
+ * @param {Element} code the text that is shown
+ * @param {Element} body what differs from it
+ */
+function patch(code, body) {
   const hunks = queryAll(body, "template", HTMLTemplateElement);
   const rows = queryAll(code, ":scope > div > .l");
   // From the last to the first: a hunk's place counts the rows before it.
@@ -59,9 +170,7 @@ function apply(body, old) {
     cut.forEach((row) => row.remove());
     hunk.remove();
   }
-  body.prepend(code);
-  if (hunks.length) renumber(code, Number(body.dataset.begins));
-  return true;
+  if (hunks.length) renumber(code, Number(body instanceof HTMLElement && body.dataset.begins));
 }
 
 /**

@@ -2,6 +2,7 @@
 // finds them; and the lines that push and pop them.
 import { around, byId, h, need, queryAll, whole } from "../dom.js";
 import { say } from "../page.js";
+import { shownData } from "../run/data.js";
 import { on } from "../state.js";
 /** @import { QueueRecord } from "../types.d.ts" */
 
@@ -10,6 +11,8 @@ const MOST_FREE = 4; // empty ones above the records
 
 /** @type {QueueRecord[]} */
 let records = [];
+let data = ""; // what the run was on
+let told = ""; // where the slot that was clicked last is from
 let at = 0;
 
 // Those pushed and not yet popped.
@@ -22,16 +25,27 @@ const figure = (value) => (Number.isInteger(value) ? String(value) : value.toPre
  * @param {QueueRecord} record
  * @param {boolean} isNext whether it is the next to be popped
  */
-function slot({ token, values, held }, isNext) {
+function slot({ token, values, held, sources }, isNext) {
   const first = !values.length ? "" : values.length === 1 ? figure(values[0]) : `${figure(values[0])}, … ${values.length}`;
   const figures = values.length ? values.slice(0, 64).map(figure).join(", ") + (values.length > 64 ? " …" : "") : "no data";
-  const title = `${token}${held.length ? `, ${held.join(", ")}` : ""}: ${figures}`;
+  const from = held.map((name, of) => sourceOf(name, sources[of])).join("; ");
+  const title = `${token}${from ? `, ${from}` : ""}: ${figures}`;
   const text = held[0] ?? first;
-  const button = h("button", { type: "button", title: `${title}; go to its line`, "data-token": token }, h("span", token), " ", h(values.length ? "span" : "span.no", text));
+  const button = h("button", { type: "button", title: `${title}; go to its line`, "data-token": token, "data-from": from }, h("span", token), " ", h(values.length ? "span" : "span.no", text));
   const row = h("li.slot", button);
   if (!values.length) row.classList.add("bare");
   if (isNext) row.classList.add("out");
   return row;
+}
+
+/**
+ * `row 9107 of T: bag 12, entry 3, idx[1543]`.
+ * @param {string} name
+ * @param {string} source
+ */
+function sourceOf(name, source) {
+  const [, array, place] = name.match(/^(.+)\[(.+)\]$/) ?? ["", name, ""];
+  return `${place.includes(",") ? place : `row ${place}`} of ${array}${source ? `: ${source}` : ""}`;
 }
 
 function slots() {
@@ -47,6 +61,7 @@ function slots() {
     h("p.label", `cycle ${whole(at)}, push ↓`),
     h("ol", { "aria-label": "Control tokens and their data, the next to be popped first" }, ...rows, ...empty),
     h("p.label", "↓ pop"),
+    h("p.source-of", { "aria-live": "polite" }, told),
   ];
 }
 
@@ -113,6 +128,16 @@ function goToLine(button) {
   line.classList.add("here");
 }
 
+/**
+ * Where a slot's rows are from, beside the slots and, where they are a strip, in a corner.
+ * @param {string} from
+ */
+function tellSource(from) {
+  told = `${from} in ${data}`;
+  for (const place of queryAll(document, "#panes .slots .source-of")) place.textContent = told;
+  say(told);
+}
+
 function paint() {
   for (const place of queryAll(document, "#panes .slots")) place.replaceChildren(...slots());
   paintLines();
@@ -121,6 +146,8 @@ function paint() {
 export function startQueues() {
   on("simulated", (result) => {
     records = result.pushed_first;
+    data = shownData(result.data.name);
+    told = "";
     paint();
   });
   on("cursor", (cycle) => {
@@ -130,7 +157,9 @@ export function startQueues() {
   on("painted", paint);
   byId("panes").addEventListener("click", ({ target }) => {
     const button = around(target, ".slot > button");
-    if (button) goToLine(button);
+    if (!button) return;
+    goToLine(button);
+    if (button.dataset.from) tellSource(button.dataset.from);
   });
   on("facts", ({ ok }) => {
     // Another program has other tokens.

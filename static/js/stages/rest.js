@@ -7,6 +7,12 @@ import { emit, state } from "../state.js";
 /** @type {WeakMap<Element, Promise<void>>} by what says how much is left out */
 const coming = new WeakMap();
 
+/** @param {number} index */
+async function fetchOfNext(index) {
+  const note = query(paneElements()[index], ".more[data-rest]");
+  if (note) await fetchRest(note);
+}
+
 /** @param {HTMLElement} note */
 async function fetchRest(note) {
   const pane = around(note, ".pane");
@@ -21,7 +27,7 @@ async function fetchRest(note) {
   const answer = await fetch("/rest", { method: "POST", body }).catch(() => null);
   if (!answer?.ok) return say("The other lines did not arrive. Try again.");
   const found = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (!note.isConnected) return;
+  if (!note.isConnected) return fetchOfNext(index); // the pane was swapped while they came
   const code = note.parentElement && query(note.parentElement, ".code");
   // Where a text ends with what its kernels call, that is folded, and so is the rest of it.
   const end = code && (query(code, ".behind") ?? code);

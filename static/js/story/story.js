@@ -1,5 +1,6 @@
 // The story of one operation, over the panes: its lines stage by stage, fetched when a reader asks why.
-import { byId, h, many, message, need, ms as milliseconds, query, queryAll, whole } from "../dom.js";
+import { costs } from "./cost.js";
+import { byId, h, message, need, query, queryAll } from "../dom.js";
 import { openPass, openStage } from "../stages/panes.js";
 import { chosenOperation, point } from "../stages/link.js";
 import { say } from "../page.js";
@@ -139,32 +140,8 @@ function costOf({ dataset: { cost = "", kernels = "" } }) {
   if (!run) return ["not run yet"];
   const own = kernels.split(" ").filter(Boolean);
   const isOld = run.program !== undefined && state.goodFacts?.programs[target] !== run.program;
-  const words = costs(run.result, own);
+  const words = costs(run.result, state.story ?? -1, own);
   return [...words, ...(isOld ? [h("span.dim", " It was of an older program.")] : [])];
-}
-
-/**
- * What the kernels that have lines of the operation took of a run.
- * @param {Ran} result
- * @param {string[]} own
- */
-function costs(result, own) {
-  if (result.target === "dae") return [machineCost(result.cycles, result.kernels ?? [], own), h("span.pill.src", "simulated")];
-  const words = `${milliseconds(result.median_ms)} ms for all operations together`;
-  if (result.target === "cpu") return [words, h("span.pill.src", "measured")];
-  const kernels = own.length ? `; its lines are in ${own.join(", ")}, ${many(own.length, "kernel")} of ${result.kernels.length}` : "";
-  return [`${words}${kernels}`, h("span.pill.src", "measured")];
-}
-
-/**
- * @param {number} all
- * @param {{ name: string, cycles: number }[]} kernels
- * @param {string[]} own
- */
-function machineCost(all, kernels, own) {
-  const taken = kernels.filter(({ name }) => own.includes(name)).reduce((sum, { cycles }) => sum + cycles, 0);
-  if (!taken || kernels.length < 2) return `${whole(all)} cycles for all operations together`;
-  return `${whole(taken)} of ${whole(all)} cycles, ${Math.round((100 * taken) / all)} %, in the kernels that have lines of it: ${own.join(", ")}`;
 }
 
 export function startStory() {

@@ -35,6 +35,7 @@ export function showTimeline(parent, capacity) {
   const timeline = makeTimeline(parts, plots, view);
   listenToCursor(parts, view, timeline);
   listenToWindow(parts, view, () => showWindow(parts, plots, view));
+  new ResizeObserver(() => paint(parts, view)).observe(parts.lanes);
   shown = timeline;
   return timeline;
 }

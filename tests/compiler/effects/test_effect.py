@@ -67,3 +67,34 @@ def test_hoisting_saves_what_the_inner_loop_loaded(root: Path) -> None:
     before, after = effects(compiled(root, "kge/transr"))["hoist"]["loads a row"]
     assert before is not None
     assert before - after == 2 * (64 * 64 - 64)
+
+
+def test_a_kernel_has_its_rows_and_its_work_a_row(root: Path) -> None:
+    """Each kernel's figures add up to those of the whole, and a pass that moves loads out of a loop shows where."""
+    compilation = compiled(root, "rgnn/rgat", grad=True)
+    stages = compilation.to_json(["loops", "slc"], snapshots=())["stages"]
+    reports = [report for stage in stages for report in stage["passes"]]
+    seen = 0
+    for report in reports:
+        whole = {entry["what"]: entry["after"] - entry["before"] for entry in report["effect"] if entry["before"]}
+        for what in {"computations a row"} & whole.keys() if report["by_kernel"] else ():
+            figures = [figure for row in report["by_kernel"] for figure in row["figures"] if figure["what"] == what]
+            assert sum((f["after"] or 0) - (f["before"] or 0) for f in figures) == whole[what], report["name"]
+            seen += 1
+        for row in report["by_kernel"]:
+            assert any(figure["before"] != figure["after"] for figure in row["figures"])
+    assert seen
+    (hoist,) = (report["by_kernel"] for report in reports if report["name"] == "hoist")
+    figures = {figure["what"]: (figure["before"], figure["after"]) for figure in hoist[0]["figures"]}
+    assert figures["rows"][0] == figures["rows"][1] > 0
+    assert figures["bytes a row"][0] > figures["bytes a row"][1] > 0
+
+
+def test_a_score_is_one_kernel_whose_rows_nobody_knows(root: Path) -> None:
+    stages = compiled(root, "kge/transr").to_json(["loops"], snapshots=())["stages"]
+    (hoist,) = (report["by_kernel"] for stage in stages for report in stage["passes"] if report["name"] == "hoist")
+    (row,) = hoist
+    assert row["kernel"] == "TransR"
+    moved = {figure["what"]: (figure["before"], figure["after"]) for figure in row["figures"]}
+    assert "rows" not in moved
+    assert moved["bytes a row"][0] - moved["bytes a row"][1] == 4 * 2 * (64 * 64 - 64)

@@ -18,7 +18,7 @@ from explorer.compiler.story.story import MOST_LINES, story_json
 ALL = [spec.name for spec in STAGES if not spec.on_demand]
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("kge/transr", {}),
-    ("kge/transr", {"negatives": "t:4"}),
+    ("kge/transr", {"negatives": "tail:4"}),
     ("rgnn/rgat", {"grad": True}),
     ("rgnn/hgt", {}),
     ("embedding/sls", {"opt": 3}),

@@ -15,7 +15,7 @@ at or above the traversal's upper bound being 0 and not loaded.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
@@ -266,7 +266,7 @@ def verify_dlc(program: DlcProgram) -> None:
     for case in program.execute:
         pushed, popped = _record(program, *tokens[case.token], types), _pops(case.body)
         if pushed != popped:
-            raise VerificationError(f"{case.token} pushes {pushed} and pops {popped}")
+            raise VerificationError(f"{case.token} pushes {_print_words(pushed)} and pops {_print_words(popped)}")
     for push in (s for s in program.access if isinstance(s, PushOp)):
         if push.event != "end" and not {program.token(push.traversal, e) for e in (push.event, "end")} - {None}:
             raise VerificationError(f"no token follows {print_access(push)}")
@@ -306,6 +306,18 @@ def _pops(body: tuple[Node, ...]) -> Words:
         elif inner := _pops(body_of(statement)):
             popped.append((statement.step if isinstance(statement, loops.For) else 0, *inner))
     return tuple(popped)
+
+
+def _print_words(words: Words) -> str:
+    """`f32, 16 x f32`; of a loop over a row what each of its steps takes, `(16 x f32) each 16`."""
+    said = []
+    for word in words:
+        first, *rest = cast(tuple[object, ...], word)
+        if isinstance(first, int):
+            said.append(f"({_print_words(tuple(rest))}) each {first}")
+        else:
+            said.append(str(first) if rest == [1] else f"{rest[0]} x {first}")
+    return ", ".join(said) or "nothing"
 
 
 def _verify_access(program: DlcProgram) -> dict[str, tuple[str, int]]:

@@ -1,0 +1,1 @@
+"""Where the time of what the panes show goes, for the column beside their lines."""
