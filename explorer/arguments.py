@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs.events import sentence_diagnostic
 from explorer.runtime.targets.table import TARGETS, reading
+from explorer.runtime.tuning import DEFAULT_TRIALS, SEARCHES
 
 _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --all
@@ -21,6 +22,7 @@ _EXAMPLES = """examples:
   explorer run examples/embedding/sls.emb --on dae --data RM3:L0 --option opt=3
   explorer run examples/embedding/sls.emb --program examples/embedding/sls.dlc --on dae --data RM1:L0
   explorer run examples/kge/transh.emb --on gpu --batch 16384 --set D=512 --repeat 100
+  explorer tune examples/embedding/sls.emb --on dae --data RM3:L0
   explorer reuse --data RM1:L1
   explorer serve --port 8000
   explorer worker --queue redis://queue.example.edu --only cpu,dae
@@ -88,6 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_space(commands)
     _add_run(commands)
+    _add_tune(commands)
     _add_reuse(commands)
     _add_bench(commands)
     _add_serve(commands)
@@ -109,7 +112,7 @@ def _command(commands: Any, name: str, summary: str, example: str, more: str = "
     return parser
 
 
-def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_model_arguments(parser: argparse.ArgumentParser, schedule: bool = True) -> None:
     parser.add_argument("file", metavar="FILE", help="the model's text (.emb), or - for standard input")
     parser.add_argument("--name", metavar="DEF", help="the definition to use; default: the last that is no helper")
     parser.add_argument(
@@ -122,12 +125,13 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a compiler option, of those below; may repeat",
     )
-    parser.add_argument(
-        "--schedule",
-        metavar="FILE",
-        help="what to choose for kernels of the gpu: lines as the stage kernels prints them ('chosen K: chunk = 256'),"
-        " or JSON as `space` does; the rest is left to the options",
-    )
+    if schedule:
+        parser.add_argument(
+            "--schedule",
+            metavar="FILE",
+            help="what to choose for kernels of the gpu: lines as the stage kernels prints them ('chosen K: chunk ="
+            " 256'), or JSON as `space` does; the rest is left to the options",
+        )
     parser.add_argument("--grad", action="store_true", help="derive the backward pass too (as --option grad=true)")
     parser.add_argument("--negatives", metavar="SIDE:N", help="score N corrupted triples for each: tail:64 or head:64")
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
@@ -232,6 +236,30 @@ def _add_run(commands: Any) -> None:
         " take half of --timeout to compile; may repeat; default on gpu: eager, where it is installed",
     )
     beside.add_argument("--no-peers", action="store_true", help="on gpu, time nothing beside it")
+
+
+def _add_tune(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "tune",
+        "search for what is faster on a target than what is usual there",
+        "explorer tune examples/embedding/sls.emb --on dae --data RM3:L0 --trials 32",
+        f"{_OPTIONS}\n\n",
+    )
+    _add_model_arguments(parser, schedule=False)
+    parser.add_argument("--on", choices=list(TARGETS), required=True, help="as for `run`")
+    parser.add_argument("--data", metavar="PRESET|FILE", help="as for `run`")
+    parser.add_argument("--batch", metavar="N", type=int, help="triples that a score is of; default 1024")
+    told = f"points that may be tried, the usual one first; default {DEFAULT_TRIALS}"
+    parser.add_argument("--trials", metavar="N", type=int, default=DEFAULT_TRIALS, help=told)
+    told = "which point is tried next: by what is expected of it (the default), by G-Sparse's genetic search, or any"
+    parser.add_argument("--search", choices=SEARCHES, default=SEARCHES[0], help=told)
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the data drawn, and of the search")
+    told = "stop after so many seconds; no trial begins in the last fifth of them; default 120"
+    parser.add_argument("--timeout", metavar="S", type=float, default=120.0, help=told)
+    parser.add_argument("--memory", metavar="SIZE", help="as for `run`")
+    told = "a parameter of the dae machine, which then stays as it is; may repeat"
+    parser.add_argument("--machine", metavar="NAME=N", action="append", default=[], help=told)
 
 
 def _add_reuse(commands: Any) -> None:

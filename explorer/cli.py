@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | functions | compile | space | run | reuse | bench | serve |
+"""The command line: `explorer stages | functions | compile | space | run | tune | reuse | bench | serve |
 worker | doctor`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from explorer.arguments import (
     BadInput,
@@ -23,30 +23,18 @@ from explorer.arguments import (
     did_you_mean,
     make_parser,
     read_memory,
-    read_options,
-    read_parameters,
-    read_sizes,
 )
 from explorer.checkout import CHECKOUT
-from explorer.runtime.runs.console import START_OF_LINE, show, sizes_in_words, summary
-from explorer.runtime.runs.events import outcome, sentence_diagnostic
+from explorer.models import fit_model
+from explorer.running import BAD_INPUT, FAILED, run, tune
+from explorer.runtime.runs.console import START_OF_LINE, sizes_in_words
+from explorer.runtime.runs.events import sentence_diagnostic
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
-    from explorer.compiler.decisions import Value
     from explorer.runtime.runs.fitting import Fitted
 
-BAD_INPUT = 2
-FAILED = 1
 INTERRUPTED = 130
-
-_WHOLE = {
-    "op": "an op goes over all lists of its data, of which --data com-Youtube/500 takes a 500th",
-    "layer": "a layer goes over its whole graph, which --data chooses: tiny, small, aifb, ...",
-}
-"""What the definitions that are no scores go over, and how that is made smaller."""
-_MOST_BYTES = 1 << 20
-"""A file beyond this is not read at all; the compiler's own limit, 64 KiB, comes with a diagnostic."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -124,7 +112,7 @@ def _compile(arguments: argparse.Namespace) -> int:
     for name in arguments.stage:
         if name not in known:
             raise BadInput(f"unknown stage '{name}'{did_you_mean(name, known)}: there are {', '.join(known)}")
-    fitted = _fitted(arguments, arguments.data or "")
+    fitted = fit_model(arguments, arguments.data or "")
     compilation = fitted.compilation
     wanted = arguments.stage or known
     if arguments.json:
@@ -139,37 +127,10 @@ def _compile(arguments: argparse.Namespace) -> int:
     return FAILED if any(not compilation.stages[name].available for name in arguments.stage) else 0
 
 
-def _fitted(arguments: argparse.Namespace, data: str = "") -> Fitted:
-    """Compile the file that the arguments name, for data where some is named; raises BadInput with the diagnostics of a
-    bad model."""
-    from explorer.runtime.data.triples import InputError
-    from explorer.runtime.runs.fitting import fit
-    from explorer.runtime.runs.request import ModelRequest
-
-    text, schedule = _read_model(arguments.file), _schedule(arguments)
-    sizes, options = read_sizes(arguments.set), read_options(arguments)
-    try:
-        found = fit(
-            ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, schedule=schedule, data=data)
-        )
-    except InputError as error:
-        raise BadInput(str(error)) from None
-    compilation = found.compilation
-    if not compilation.ok:
-        rendered = [
-            f"{arguments.file}:{'' if diagnostic.span else ' '}{diagnostic.render(text)}"
-            for diagnostic in compilation.diagnostics
-        ]
-        raise BadInput("\n".join(rendered), [diagnostic.to_json(text) for diagnostic in compilation.diagnostics])
-    if data and not found.data:
-        raise BadInput(f"--data {data[:200]}: a {compilation.family} is compiled the same for all data")
-    return found
-
-
 def _space(arguments: argparse.Namespace) -> int:
     from explorer.compiler.decisions import printed_value
 
-    fitted = _fitted(arguments, arguments.data or "")
+    fitted = fit_model(arguments, arguments.data or "")
     try:
         found = fitted.compilation.space()
     except ValueError as error:
@@ -184,18 +145,6 @@ def _space(arguments: argparse.Namespace) -> int:
             values = ", ".join(f"[{printed_value(v)}]" if v == each.value else printed_value(v) for v in each.values)
             print(f"  {each.kernel}.{each.name} = {values}\n    {each.why}\n    usually {each.source}")
     return 0
-
-
-def _schedule(arguments: argparse.Namespace) -> dict[str, Value]:
-    """The schedule of the file that the arguments name; none where they name none. Raises BadInput."""
-    from explorer.compiler.decisions import Schedule, ScheduleTextError
-
-    if arguments.schedule is None:
-        return {}
-    try:
-        return Schedule.parse(_read_model(arguments.schedule)).to_json()
-    except ScheduleTextError as error:
-        raise BadInput(f"{arguments.schedule}: {error}") from None
 
 
 def _stage_text(compilation: Compilation, name: str) -> str:
@@ -220,129 +169,6 @@ def _print_summary(fitted: Fitted) -> None:
     print("Print one with --stage NAME, all with --all.")
 
 
-def _read_model(path: str) -> str:
-    """A model's text; raises BadInput for a file that cannot be read, is too large or is not UTF-8."""
-    try:
-        if path == "-":
-            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
-        else:
-            with open(path, "rb") as file:
-                data = file.read(_MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"{path}: cannot be read: {reason}") from None
-    if len(data) > _MOST_BYTES:
-        raise BadInput(f"{path}: larger than 1 MiB; a program may have 64 KiB")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, data, error.start) from None
-
-
-def _not_utf8(path: str, data: bytes, offset: int) -> BadInput:
-    """The diagnostic of a byte that is no text, with its line and a caret."""
-    before = data[:offset].split(b"\n")
-    line, column = len(before), len(before[-1].decode("utf-8")) + 1
-    source = data.split(b"\n")[line - 1].rstrip(b"\r").decode("utf-8", errors="replace")
-    message = f"byte 0x{data[offset]:02x} is not UTF-8 text"
-    diagnostic = {
-        **sentence_diagnostic(message, "Save the file as UTF-8."),
-        "source": source,
-        "line": line,
-        "column": column,
-        "end_line": line,
-        "end_column": column + 1,
-    }
-    return BadInput(f"{path}:{line}:{column}: {message}\n  {source}\n  {' ' * (column - 1)}^", [diagnostic])
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    from explorer.runtime.run import DEFAULT_DATA, RunRequest
-    from explorer.runtime.runs.footprint import free_bytes
-    from explorer.runtime.runs.request import DEFAULT_BATCH
-    from explorer.runtime.targets.table import TARGETS
-    from explorer.runtime.workers.pool import RUN_MEMORY, stream_here
-
-    missing = TARGETS[arguments.on].missing()
-    if missing:
-        raise BadInput(missing)
-    for name, least in (("batch", 1), ("repeat", 1), ("seed", 0)):
-        given = getattr(arguments, name)
-        if given is not None and given < least:
-            raise BadInput(f"--{name} takes a whole number from {least}, not {given}")
-    if not arguments.timeout > 0:
-        raise BadInput(f"--timeout takes a number of seconds above 0, not {arguments.timeout:g}")
-    machine = read_parameters(arguments.machine)
-    memory = None if arguments.memory is None else read_memory(arguments.memory)
-    compilation = _fitted(arguments).compilation
-    if arguments.batch is not None and compilation.family != "score":
-        raise BadInput(f"--batch {arguments.batch}: only a score has a batch; {_WHOLE[compilation.family]}")
-    written = "" if arguments.program is None else _written(arguments, compilation)
-    data = arguments.data or ("" if compilation.family == "op" else DEFAULT_DATA)
-    if compilation.family == "score":
-        _check_data(data)
-    request = RunRequest(
-        text=compilation.text,
-        on=arguments.on,
-        name=arguments.name,
-        sizes=read_sizes(arguments.set),
-        options=read_options(arguments),
-        schedule=_schedule(arguments),
-        data=data,
-        batch=DEFAULT_BATCH if arguments.batch is None else arguments.batch,
-        repeat=arguments.repeat,
-        seed=arguments.seed,
-        machine=machine,
-        peers=_beside(arguments),
-        compile_seconds=arguments.timeout / 2 if "compile" in (arguments.peer or ()) else None,
-        memory=memory,
-        written=written,
-    )
-    last: dict[str, Any] = {}
-    worker = max(RUN_MEMORY, free_bytes())
-    for event in stream_here(request.to_json(), seconds=arguments.timeout, memory=worker):
-        show(event, sys.stderr)
-        last = event
-    if arguments.json:
-        print(json.dumps(outcome(last)))
-    elif last["event"] == "result":
-        print(summary(last))
-    if last["event"] == "result":
-        return 0 if last["matches_reference"] else FAILED
-    if not arguments.json:
-        print(f"explorer: {last['message']} {last['hint']}".rstrip(), file=sys.stderr)
-    return BAD_INPUT if last["kind"] == "refused" else FAILED
-
-
-def _beside(arguments: argparse.Namespace) -> bool | None:
-    """Whether eager PyTorch is timed beside a run; None for what is usual on its target. Raises BadInput."""
-    from explorer.runtime.targets.table import TARGETS, reading
-
-    if arguments.peer is None:
-        return False if arguments.no_peers else None
-    if "peers" not in TARGETS[arguments.on].reads:
-        raise BadInput(f"--peer goes with --on {reading('peers')}")
-    return "eager" in arguments.peer
-
-
-def _written(arguments: argparse.Namespace, compilation: Compilation) -> str:
-    """The text of a program for the machine; raises BadInput with the diagnostics of a bad one."""
-    from explorer.compiler.language.diagnostics import DiagnosticsError
-    from explorer.runtime.runs.written import read_written
-    from explorer.runtime.targets.table import TARGETS, reading
-
-    if "written" not in TARGETS[arguments.on].reads or compilation.options.grad:
-        goes = f"--program goes with --on {reading('written')}, and without --grad"
-        raise BadInput(f"{goes}: it computes the result alone")
-    text = _read_model(arguments.program)
-    try:
-        read_written(text, compilation)
-    except DiagnosticsError as error:
-        rendered = [f"{arguments.program}:{'' if d.span else ' '}{d.render(text)}" for d in error.diagnostics]
-        raise BadInput("\n".join(rendered), [d.to_json(text) for d in error.diagnostics]) from None
-    return text
-
-
 def _reuse(arguments: argparse.Namespace) -> int:
     from explorer.runtime.data.lists import load_reuse
     from explorer.runtime.data.locality import describe
@@ -354,15 +180,6 @@ def _reuse(arguments: argparse.Namespace) -> int:
         raise BadInput(str(error)) from None
     print(json.dumps(found) if arguments.json else describe(found))
     return 0
-
-
-def _check_data(source: str) -> None:
-    """Raise BadInput for data that is not there, before a worker is started for it."""
-    from explorer.runtime.data.triples import PRESETS
-
-    if not os.path.exists(source) and source.lower() not in {name.lower() for name in PRESETS}:
-        near = did_you_mean(source, PRESETS)
-        raise BadInput(f"{source[:200]}: no such file or data set{near}: the generated ones are {', '.join(PRESETS)}")
 
 
 def _bench(arguments: argparse.Namespace) -> int:
@@ -478,7 +295,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "functions": _functions,
     "compile": _compile,
     "space": _space,
-    "run": _run,
+    "run": run,
+    "tune": tune,
     "reuse": _reuse,
     "bench": _bench,
     "serve": _serve,

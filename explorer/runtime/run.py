@@ -34,12 +34,14 @@ __all__ = ["DEFAULT_DATA", "Refused", "RunRequest", "compile_request", "execute"
 FAMILIES = {"score": "score", "layer": "layer", "op": "op"}
 """The modules that set up a run, each with `prepare`; loaded when a family is first run."""
 
+TUNER = "explorer.tuner.tune.run"
+"""The module that tunes, on any target: with `ready` and `run`, as a target's has them."""
 COMPILE_AGAIN = "Compile the text with these sizes and options and for this data, and run that."
 
 
 def execute(request: RunRequest) -> Iterator[Event]:
     """Run a model, yielding events; the last is `result` or `failed`. Faults of the explorer itself raise."""
-    target = import_module(TARGETS[request.on].run)
+    target = import_module(TARGETS[request.on].run if request.tune is None else TUNER)
     run: Callable[[Setup], Iterator[Event]] = target.run
     try:
         request = target.ready(request)

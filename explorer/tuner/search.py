@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -31,13 +32,15 @@ class Trials:
 
     time: Callable[[int], float]
     budget: int
+    over: Callable[[], bool] = lambda: False
+    """Whether there is no time left for another, as the budget is of a number. One there is time for in any case."""
     order: list[int] = field(default_factory=list)
     times: dict[int, float] = field(default_factory=dict)
 
     def take(self, point: int) -> float:
         """The time of a point. Raises BudgetSpent."""
         if point not in self.times:
-            if len(self.order) >= self.budget:
+            if self.order and (len(self.order) >= self.budget or self.over()):
                 raise BudgetSpent
             self.order.append(point)
             self.times[point] = self.time(point)
@@ -197,13 +200,14 @@ def _likeness(points: Points) -> Callable[[list[int]], NDArray[np.float64]]:
     words = np.array([any(isinstance(value, str) for value in gene.values) for gene in points.genes], np.bool_)
     reach = REACH * np.sqrt(max(1, len(points.genes)))
 
-    def alike(some: list[int]) -> NDArray[np.float64]:
-        apart = (at[some][:, None, :] - at[None, :, :]) ** 2
+    @cache
+    def row(one: int) -> NDArray[np.float64]:
+        apart = (at[one] - at) ** 2
         apart = np.where(words, (apart > 0).astype(np.float64), apart)
-        apart = np.where(has[some][:, None, :] == has[None, :, :], apart, 1.0)
-        return np.asarray(np.exp(-apart.sum(2) / (2 * reach**2)))
+        apart = np.where(has[one] == has, apart, 1.0)
+        return np.asarray(np.exp(-apart.sum(1) / (2 * reach**2)))
 
-    return alike
+    return lambda some: np.stack([row(one) for one in some])
 
 
 def _most_promising(

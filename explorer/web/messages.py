@@ -13,6 +13,7 @@ from explorer.compiler.edited.reading import EDITABLE
 from explorer.compiler.pipeline import STAGES
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.targets.table import TargetName
+from explorer.runtime.tuning import DEFAULT_TRIALS, FEWEST_TRIALS, MOST_TRIALS, SearchName
 from explorer.web import limits
 
 Name = Annotated[str, StringConstraints(max_length=200)]
@@ -84,6 +85,15 @@ class Side(_Message):
     compiled: Shown | None = None
 
 
+class TuneMessage(_Message):
+    """That a run is a search for what is faster: how many points it may try, which search says which, and the seed of
+    what that draws."""
+
+    trials: Annotated[int, Field(ge=FEWEST_TRIALS, le=MOST_TRIALS)] = DEFAULT_TRIALS
+    search: SearchName = "guided"
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+
 class RunMessage(_Message):
     """The body of `POST /api/run`, and what a `run` message on the WebSocket adds to its own two fields."""
 
@@ -104,6 +114,7 @@ class RunMessage(_Message):
     peers: bool | None = None
     torch_compile: bool = False
     against: Side | None = None
+    tune: TuneMessage | None = None
 
 
 class RunOrder(RunMessage):

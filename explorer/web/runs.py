@@ -55,6 +55,9 @@ async def run_request(message: RunMessage, state: State) -> dict[str, Any]:
     if message.torch_compile and state.compile_refused:
         raise MessageError(f"torch.compile is not on offer here: {state.compile_refused}.")
     fields = RunMessage.model_dump(message, include=set(RunMessage.model_fields) - {"torch_compile"})
+    if message.tune is not None:
+        held = sorted(state.classroom.locks.options)
+        fields["tune"] = {**message.tune.model_dump(), "seconds": limits.RUN_SECONDS, "held": held}
     fields["compile_seconds"] = limits.PEER_COMPILE_SECONDS if message.torch_compile else None
     dropped: tuple[str, str, int] | None = state.dropped.find(message.data)
     if dropped is not None:

@@ -214,6 +214,33 @@ def test_the_events_of_a_run_are_as_described(on: str, client: TestClient, trans
     assert list(jsonschema.Draft202012Validator(schema).iter_errors({"type": "cancel", "run": "7"}))
 
 
+def test_the_events_of_a_search_are_as_described(client: TestClient, transe: str) -> None:
+    schema = client.get("/api/messages.json").json()
+    order = {
+        "type": "run",
+        "run": 1,
+        "text": transe,
+        "on": "dae",
+        "batch": 4,
+        "data": "tiny.tsv",
+        "tune": {"trials": 3},
+    }
+    jsonschema.validate(order, schema)
+    kinds = list[str]()
+    with client.websocket_connect("/ws") as page:
+        page.send_json(order)
+        while not kinds or kinds[-1] not in ("result", "failed"):
+            event = page.receive_json()
+            jsonschema.validate(event, schema)
+            TypeAdapter(PageEvent).validate_python(event, strict=True)
+            kinds.append(event["event"])
+    assert [kinds.count(kind) for kind in ("space", "trial", "result")] == [1, 3, 1]
+    assert event["tuned"]["trials"] == 3
+    for wrong in ({"trials": 1}, {"trials": 513}, {"search": "luck"}, {"seconds": 1}):
+        assert list(jsonschema.Draft202012Validator(schema).iter_errors({**order, "tune": wrong}))
+        assert client.post("/api/run", json={"text": transe, "on": "dae", "tune": wrong}).status_code == 422
+
+
 def test_what_the_code_says_of_runs_and_the_class_is_as_described() -> None:
     """Those that no short run brings."""
     any_event: TypeAdapter[Any] = TypeAdapter(AnyEvent)

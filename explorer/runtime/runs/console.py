@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from explorer.compiler.decisions import printed_value
 from explorer.runtime.runs.events import GIVEN, OF_TEXT, Event
 
 START_OF_LINE = "\r\x1b[K"
@@ -16,7 +17,7 @@ def show(event: Event, stream: TextIO) -> None:
     line = _progress_line(event)
     if stream.isatty():
         print(f"{START_OF_LINE}{line}", end="", file=stream, flush=True)
-    elif event["event"] in ("started", "progress"):
+    elif event["event"] in ("started", "progress", "space", "trial"):
         print(line, file=stream, flush=True)
 
 
@@ -26,12 +27,28 @@ def _progress_line(event: Event) -> str:
             return f"{event['target']}: {event['device']} ({event['source']})"
         case "progress":
             return f"{event['what']} ..."
+        case "space":
+            return f"{_many(event['points'], 'point')} to choose from, of which {event['budget']:,} may be tried"
+        case "trial":
+            return f"trial {event['number']}: {_trial(event)}"
         case "sample" if "ms" in event:
             return f"repeat {event['index'] + 1}: {event['ms']:.3f} ms"
         case "sample":
             return f"cycle {event['cycle']:,.0f}: {event['triples']:,} done"
         case _:
             return ""
+
+
+def _trial(event: Event) -> str:
+    if event["value"] is None:
+        return f"{event['status']}, {event['note']}"
+    again = ", as one before" if event["status"] == "same" else ""
+    return f"{_value(event['value'])}{again}; the best is {_value(event['best'])}"
+
+
+def _value(value: float) -> str:
+    """A trial's value: cycles are large, milliseconds are not whole."""
+    return f"{value:,.0f}" if value >= 1e3 else _ms(value)
 
 
 def summary(result: Mapping[str, Any]) -> str:
@@ -58,8 +75,22 @@ def summary(result: Mapping[str, Any]) -> str:
         lines += [f"  {unit:7} {_shares(result[unit])}" for unit in ("access", "execute")]
         lines += _basis_lines(result)
     bounds = result["limits"]
+    lines += _tuned_lines(result["tuned"]) if result.get("tuned") else []
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
     return "\n".join(lines)
+
+
+def _tuned_lines(tuned: Mapping[str, Any]) -> list[str]:
+    """What a search has found, how to ask for it, and why."""
+    before, after = (f"{_value(tuned[name])} {tuned['metric']}" for name in ("usual", "best"))
+    given = [f"--option {name}={printed_value(value)}" for name, value in tuned["options"].items()]
+    given += [f"--machine {name}={value}" for name, value in tuned["machine"].items()]
+    return [
+        f"  tuned   {tuned['gain']:.3f} times as fast as usual: {after} instead of {before}, after"
+        f" {_many(tuned['trials'], 'trial')} of {_many(tuned['points'], 'point')}",
+        f"  give    {' '.join(given) or 'nothing: the usual choice is the fastest that was found'}",
+        *(f"  why     {sentence}" for sentence in tuned["why"]),
+    ]
 
 
 def _device_lines(result: Mapping[str, Any]) -> list[str]:

@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from explorer.runtime.targets.table import TARGETS, TargetName
+from explorer.runtime.targets.table import TARGETS, Source, TargetName
 
 Event = dict[str, Any]
 
 GIVEN, OF_TEXT = "given", "the text"
 """Where a result's sizes are from that no data fixes."""
+
+Metric = Literal["cycles", "ms"]
+TrialStatus = Literal["timed", "same", "stopped", "invalid", "wrong", "faulted"]
+"""What became of a trial: timed; the same program as one before; stopped because it was slow; not valid; of a wrong
+result; or it broke what ran it."""
 
 FailureKind = Literal["error", "timeout", "memory", "cancelled", "superseded", "refused", "crashed", "away"]
 
@@ -46,6 +51,36 @@ def timed_sample(index: int, milliseconds: float, of: str = "") -> Event:
 def machine_sample(sample: Mapping[str, Any]) -> Event:
     """The simulated machine's state at one cycle."""
     return {"event": "sample", **sample}
+
+
+def space(
+    points: int,
+    genes: Sequence[Mapping[str, Any]],
+    metric: Metric,
+    source: Source,
+    budget: int,
+    by: str,
+    predicted: bool = False,
+) -> Event:
+    """What a search chooses from: how many points, the values of what varies, each with the usual one, and how many
+    trials it may take. `by` is a sentence: what predicts the points, or why nothing does."""
+    told = {"metric": metric, "source": source, "predicted": predicted, "by": by, "budget": budget}
+    return {"event": "space", "points": points, "genes": list(genes), **told}
+
+
+def trial(
+    number: int,
+    choices: Mapping[str, Any],
+    value: float | None,
+    status: TrialStatus,
+    best: float,
+    note: str = "",
+    predicted: float | None = None,
+) -> Event:
+    """One point that was tried, and the best value of all until then; the first, of number 0, is the usual one. What
+    was `predicted` is in the unit of the values, as if the usual point's had been predicted right."""
+    found = {"value": value, "predicted": predicted, "status": status, "note": note, "best": best}
+    return {"event": "trial", "number": number, "choices": dict(choices), **found}
 
 
 def first(body: Mapping[str, Any]) -> Event:

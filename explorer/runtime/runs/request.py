@@ -97,7 +97,8 @@ class RunRequest(ModelRequest):
     `written` is the text of a DLC program that "dae" runs in the place of the compiled one, `memory` the most bytes
     that the run's arrays may take, None where it is what there is. `expected` is a text that must give the same results
     (`expected.py`). `against` are the `sizes`, `options` and `schedule` of side A of a comparison, of which this is
-    side B (`against.py`).
+    side B (`against.py`). `tune` makes of the run a search for what is faster than what it asks (`tuning.py` has its
+    fields).
     """
 
     on: TargetName
@@ -112,6 +113,7 @@ class RunRequest(ModelRequest):
     written: str = ""
     expected: str = ""
     against: Mapping[str, Any] | None = None
+    tune: Mapping[str, Any] | None = None
     memory: int | None = MEMORY_LIMIT
 
     @property
@@ -280,9 +282,10 @@ class Setup(ABC):
         return check.matches and self.gradients_match
 
     def compiled_with(self, options: Mapping[str, str | int | bool]) -> Compilation:
-        """The model, as the compiler has it, with other options. Raises Refused."""
-        options = {**self.request.options, **options}
-        return compile_request(replace(self.request, sizes=self.compilation.sizes, options=options, edited={}))
+        """The model, as the compiler has it for this data, with other options. Raises Refused."""
+        compiled, options = self.compilation, {**self.request.options, **options}
+        asked = replace(self.request, sizes=compiled.sizes, options=options, edited={})
+        return compile_request(asked, compiled.counts, compiled.counted_on)
 
     def program(self, name: str) -> Any:
         """The program of a stage that a target runs. Raises Refused."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from explorer.runtime.runs.events import FailureKind
+from explorer.runtime.runs.events import FailureKind, Metric
 from explorer.web import limits
 
 Chosen = bool | int | str
@@ -277,6 +277,25 @@ class Checked(BaseModel):
     max_relative_error: float | None
 
 
+class Tuned(Answer):
+    """What a search has found: the value of the usual point and of the one that was chosen, how many times as fast that
+    is, what differs in it, as `options`, decisions of a `schedule` and parameters of the `machine`, and why it was
+    chosen. `kept` is what later runs on this computer use."""
+
+    usual: Annotated[float, Field(ge=0)]
+    best: Annotated[float, Field(ge=0)]
+    gain: Annotated[float, Field(ge=1)]
+    metric: Metric
+    choices: Chosens
+    options: Chosens
+    schedule: Chosens
+    machine: dict[str, int | float]
+    why: list[str]
+    trials: Count
+    points: Count
+    kept: bool
+
+
 class RunFigures(Checked):
     """What a run came to: what ran, whether it was right, and its times. Which further figures there are depends on the
     target, the family and the data."""
@@ -299,6 +318,7 @@ class RunFigures(Checked):
     sizes: dict[str, int]
     sizes_from: dict[str, str]
     options: Chosens
+    tuned: Tuned | None = None
 
 
 class RunResult(RunFigures):

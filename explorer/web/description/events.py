@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from explorer.runtime.runs.events import FailureKind
+from explorer.runtime.runs.events import FailureKind, Metric, TrialStatus
 from explorer.runtime.targets.table import Source, TargetName
 from explorer.web import limits
-from explorer.web.description.answers import Answer, Diagnostic, Milliseconds, RunFigures
+from explorer.web.description.answers import Answer, Chosen, Chosens, Count, Diagnostic, Milliseconds, RunFigures
 from explorer.web.messages import CancelOrder, ResumeOrder, RunOrder
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -76,6 +76,42 @@ class MachineSample(Event):
     cycle: float
 
 
+class Gene(Answer):
+    """What a search varies: an option of the model, a decision of a kernel, or a parameter of the machine."""
+
+    key: str
+    values: list[Chosen]
+    usual: Chosen | None
+
+
+class Space(Event):
+    """What a search chooses from, and how many trials it may take. `by` says what predicts the points, or why nothing
+    does."""
+
+    event: Literal["space"]
+    points: Count
+    genes: list[Gene]
+    metric: Metric
+    source: Source
+    predicted: bool
+    by: str
+    budget: Count
+
+
+class Trial(Event):
+    """A point that a search has tried; the first, of number 0, is the usual one. Without a `value` it cannot be chosen,
+    which its `note` says why. `best` is the best value until then."""
+
+    event: Literal["trial"]
+    number: Count
+    choices: Chosens
+    value: Annotated[float, Field(ge=0)] | None
+    predicted: Annotated[float, Field(ge=0)] | None
+    status: TrialStatus
+    note: str
+    best: Annotated[float, Field(ge=0)]
+
+
 class Result(RunFigures):
     """The run's result; its last event, or `failed` is."""
 
@@ -129,7 +165,7 @@ class ClassNotice(Answer):
 
 
 Order = Annotated[RunOrder | ResumeOrder | CancelOrder, Field(discriminator="type")]
-AnyEvent = Queued | Started | Progress | Repeated | TimedSample | MachineSample | Result | Failed
+AnyEvent = Queued | Started | Progress | Repeated | TimedSample | MachineSample | Space | Trial | Result | Failed
 PageEvent = AnyEvent | ClassNotice
 
 

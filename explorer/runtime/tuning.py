@@ -1,0 +1,56 @@
+"""What a request to tune asks: how many points may be tried, which search says which, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Literal, get_args
+
+SearchName = Literal["guided", "genetic", "random"]
+SEARCHES: tuple[SearchName, ...] = get_args(SearchName)
+FEWEST_TRIALS, MOST_TRIALS = 2, 512
+DEFAULT_TRIALS = 32
+LATEST = 0.8
+"""The share of a time limit after which no trial begins: what is left is for the last one, and for the result."""
+
+
+class TuningError(ValueError):
+    """What was asked cannot be; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """`trials` points are tried at most, the usual one first; `search` says which, and `seed` what it draws. No trial
+    begins later than `until`, by this machine's monotonic clock; None for no such end. Options that are `held` keep
+    the values that the request has."""
+
+    trials: int = DEFAULT_TRIALS
+    search: SearchName = "guided"
+    seed: int = 0
+    until: float | None = None
+    held: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Tuning:
+        """Of a request's fields, in which `seconds` is the time limit of all, from now on. Raises TuningError."""
+        given = {"seconds": None, **fields}
+        seconds = given.pop("seconds")
+        if "until" not in given and seconds is not None:
+            given["until"] = monotonic() + LATEST * seconds
+        try:
+            found = cls(**{**given, "held": tuple(given.get("held", ()))})
+        except TypeError as error:
+            raise TuningError(f"A request to tune has no such field: {error}.") from None
+        if found.search not in SEARCHES:
+            raise TuningError(f"There is no search '{found.search}': there are {', '.join(SEARCHES)}.")
+        if not FEWEST_TRIALS <= found.trials <= MOST_TRIALS:
+            raise TuningError(f"A search has {FEWEST_TRIALS} to {MOST_TRIALS} trials, not {found.trials}.")
+        if found.seed < 0:
+            raise TuningError(f"A seed is a whole number from 0, not {found.seed}.")
+        return found
+
+    @property
+    def is_late(self) -> bool:
+        """Whether no more trials may begin."""
+        return self.until is not None and monotonic() > self.until

@@ -1,0 +1,91 @@
+"""What a search needs of a target: the points that there are on it, and how one is tried."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from explorer.compiler.decisions import Value
+from explorer.compiler.options import Options
+from explorer.runtime.runs.events import Metric, TrialStatus
+from explorer.runtime.runs.request import Setup
+from explorer.runtime.tuning import Tuning
+from explorer.tuner.points import Points
+from explorer.tuner.search import Predicted, Trials
+
+MACHINE = "machine."
+"""What the keys of genes begin with that are parameters of the simulated machine."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of a point: its value, in the metric of its target, or None where it cannot be chosen, which `note`
+    says why in a short sentence."""
+
+    value: float | None
+    status: TrialStatus = "timed"
+    note: str = ""
+
+
+class Bench(ABC):
+    """A model made ready on a target to have its points tried, one after another."""
+
+    metric: ClassVar[Metric]
+
+    points: Points
+    device: str
+    predicted: Predicted = None
+    """What points are expected to take, in any unit, before they are tried."""
+    by: str
+    """What predicts that, or why nothing does: a sentence."""
+    apart = 0
+    """Trials that `settled` may take, which the search leaves it."""
+
+    def __init__(self, setup: Setup, tuning: Tuning) -> None:
+        self.setup = setup
+        self.tuning = tuning
+
+    @abstractmethod
+    def tried(self, point: int) -> Tried:
+        """Tries a point."""
+
+    @abstractmethod
+    def settled(self, trials: Trials) -> int:
+        """The point to choose after a search. It is no slower than the usual one."""
+
+    @abstractmethod
+    def result(self, chosen: int) -> dict[str, Any]:
+        """What a run of the point that was chosen comes to, checked, as the target's own runs say it."""
+
+    @abstractmethod
+    def value_of(self, point: int, trials: Trials) -> float:
+        """The value of the usual point or of the chosen one, as it is told last."""
+
+    @abstractmethod
+    def why(self, chosen: int, trials: Trials) -> list[str]:
+        """Why it was chosen, in sentences made of what was counted or measured."""
+
+
+def options_of(choices: Mapping[str, Value]) -> dict[str, Value]:
+    """Those of a point's choices that are options of the model."""
+    return {key: value for key, value in choices.items() if "." not in key}
+
+
+def machine_of(choices: Mapping[str, Value]) -> dict[str, Value]:
+    """Those that are parameters of the simulated machine, by their names."""
+    return {key.removeprefix(MACHINE): value for key, value in choices.items() if key.startswith(MACHINE)}
+
+
+def schedule_of(choices: Mapping[str, Value]) -> dict[str, Value]:
+    """Those that are decisions of kernels."""
+    return {key: value for key, value in choices.items() if "." in key and not key.startswith(MACHINE)}
+
+
+def given_options(setup: Setup, tuning: Tuning) -> set[str]:
+    """The options that a search leaves alone: those that were asked for by another value than the usual one, and those
+    that are held."""
+    usual = Options().to_json()
+    own = setup.compilation.options.to_json()
+    return {name for name, value in own.items() if value != usual[name]} | set(tuning.held)
