@@ -47,7 +47,7 @@ def ready(request: RunRequest) -> RunRequest:
     return request
 
 
-class _Program:
+class Program:
     """A setup's loops as machine code, bound to its arrays; checked at every run. Raises Refused and InputError."""
 
     def __init__(self, setup: Setup) -> None:
@@ -118,12 +118,12 @@ def run(setup: Setup) -> Iterator[Event]:
     """Runs and times what is set up; the last event is `result`. Raises Refused and InputError."""
     yield started(setup.request.on, cpu.device_name())
     yield progress("compiling the loops to machine code", PREPARING, STEPS)
-    program = _Program(setup)
+    program = Program(setup)
     yield from program.check_first()
     other = None
     if setup.against is not None and program.is_right:
         yield progress("compiling the loops of side A to machine code", PREPARING, STEPS)
-        other = _Program(setup.against)
+        other = Program(setup.against)
         yield from other.check_first()
     peers: list[Peer] = []
     if setup.request.beside_peers and program.is_right:
@@ -135,7 +135,7 @@ def run(setup: Setup) -> Iterator[Event]:
     ours, *others = contenders = _contenders(program, other, peers)
     yield progress("running", RUNNING, STEPS)
     yield from by_turns(contenders, setup.request.repeat)
-    body = {**setup.description(program.check, program.prepared.device), **_figures(program, ours.samples)}
+    body = {**setup.description(program.check, program.prepared.device), **figures(program, ours.samples)}
     if other is not None:
         body["against"] = against.timed(other.setup, other.wrong, others[0].samples, ours.samples)
         if "of_a" in body["against"]:
@@ -145,7 +145,7 @@ def run(setup: Setup) -> Iterator[Event]:
     yield result(body)
 
 
-def _contenders(program: _Program, other: _Program | None, peers: list[Peer]) -> list[Contender]:
+def _contenders(program: Program, other: Program | None, peers: list[Peer]) -> list[Contender]:
     found = [Contender("", program.measure)]
     if other is not None:
         found.append(Contender(SIDE_A, other.measure))
@@ -154,7 +154,7 @@ def _contenders(program: _Program, other: _Program | None, peers: list[Peer]) ->
     ]
 
 
-def _figures(program: _Program, samples: list[float]) -> dict[str, object]:
+def figures(program: Program, samples: list[float]) -> dict[str, object]:
     """The times of ours, None where it was wrong; the first run is apart, for it has cold caches."""
     right = program.is_right
     shown = statistics(samples) if right else dict.fromkeys(statistics([0.0]))

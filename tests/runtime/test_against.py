@@ -63,7 +63,7 @@ def test_both_sides_are_simulated_and_the_ratio_is_of_their_cycles(bags: str) ->
 
 
 def test_a_side_that_is_wrong_has_a_reason_and_no_times(bags: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_cpu._Program, "wrong", "It differs.")
+    monkeypatch.setattr(on_cpu.Program, "wrong", "It differs.")
     last = run(SLS, "cpu", bags, {})[-1]
     assert last["against"]["reason"] == "It differs."
     assert "median_ms" not in last["against"]

@@ -20,7 +20,7 @@ from explorer.runtime.tuning import SearchName, Tuning, TuningError
 from explorer.tuner.search import Breeding, Search, Trials, at_random, genetic, guided
 from explorer.tuner.tune.bench import Bench, Tried, machine_of, options_of, schedule_of
 
-BENCHES: dict[TargetName, str] = {"dae": "on_dae"}
+BENCHES: dict[TargetName, str] = {"dae": "on_dae", "cpu": "on_cpu"}
 """The modules that try points, each with `bench`; loaded when a target is first tuned on."""
 SEARCHES: dict[SearchName, Search] = {
     "guided": guided,

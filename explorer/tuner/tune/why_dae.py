@@ -13,6 +13,7 @@ from explorer.machine.summary import share
 from explorer.tuner.points import Points
 from explorer.tuner.search import Trials
 from explorer.tuner.tune.bench import MACHINE
+from explorer.tuner.tune.worth import worth
 
 COSTS = {
     "token": "popping tokens and branching on them",
@@ -75,7 +76,8 @@ def sentences(points: Points, chosen: int, trials: Trials, accounts: Mapping[int
         found.append("No trial took fewer cycles.")
     else:
         found += [*_changes(usual, own), _bound("What was chosen", own)]
-    options, levels = _options(points, chosen, trials), _levels(points, trials)
+    options = worth(points, chosen, trials, "cycles", "simulated")
+    levels = _levels(points, trials)
     return [*found, *options, *levels, *_queues(points, chosen, trials, accounts)]
 
 
@@ -118,18 +120,6 @@ def _levels(points: Points, trials: Trials) -> list[str]:
         return []
     shown = ", ".join(f"opt {printed_value(level)} {cycles:,.0f}" for level, cycles in sorted(least.items()))
     return [f"The fewest cycles that were simulated at each level: {shown}."]
-
-
-def _options(points: Points, chosen: int, trials: Trials) -> list[str]:
-    """What each option that was chosen is worth: the fewest cycles that were simulated without it."""
-    found, own = [], points.at(chosen)
-    for key, value in points.at(points.usual).items():
-        if key.startswith(MACHINE) or key == "opt" or own.get(key, value) == value:
-            continue
-        least = min(trials.times[point] for point in trials.order if points.at(point).get(key) == value)
-        told = f"{key} is {printed_value(own[key])}: with {printed_value(value)}"
-        found.append(f"{told}, the fewest cycles that were simulated are {least:,.0f}.")
-    return found
 
 
 def _queues(points: Points, chosen: int, trials: Trials, accounts: Mapping[int, Account]) -> list[str]:
