@@ -61,11 +61,12 @@ def usual_file() -> Path | None:
 
 
 def key_of(request: RunRequest, compilation: Compilation, device: str) -> str:
-    """What tells a search from any other: the text, what it was compiled with, the data and the device."""
+    """What tells a search from any other: the text, what it was compiled with, the data and the device; not the seed,
+    which says what numbers there are to compute with."""
     asked = {
         **{"text": request.text, "name": compilation.name, "sizes": dict(compilation.sizes)},
         **{"options": compilation.options.to_json(), "machine": dict(request.machine)},
-        **{"data": request.data, "file": _digest_of(request.data), "batch": request.batch, "seed": request.seed},
+        **{"data": request.data, "file": _digest_of(request.data), "batch": request.batch},
         **{"on": request.on, "device": device},
     }
     return sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -47,6 +47,7 @@ def test_what_differs_has_a_key_of_its_own(tmp_path: Path) -> None:
     file.write_text("a\tr\tc\n")
     keys.append(key(of_file))
     assert len(set(keys)) == len(keys)
+    assert key(replace(ASKED, seed=3, repeat=2)) == key(ASKED), "which change no program"
     assert key(replace(ASKED, options={"opt": "3", "compact": "true"})) == key(ASKED), "what is usual, in words"
 
 
