@@ -71,7 +71,7 @@ def _bar(row: Row, column: str, at: tuple[int, str], scale: _Scale, form: str) -
             f'<rect x="{LABEL}" y="{top}" width="{max(end, 1):.1f}" height="{BAR}" fill="{colour}">'
             f"<title>{told}</title></rect>"
         )
-    text = format(row.ours[column], form) if column in row.ours else "–"
+    text = format(row.ours[column], form) if column in row.ours else f"{column}, not ours"
     if column in row.published:
         value = row.published[column]
         parts += _published(value, top, scale)

@@ -2,13 +2,14 @@
 
 The published numbers are of the paper's text and its Tables II, IV and V. Batches are drawn from generated graphs of
 the published sizes, whose relations are about as uneven as FB15k-237's: counts that hang on them differ from the
-paper's.
+paper's. Real graphs take their place where there are files of them (`use_files`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from explorer.compiler.ir.graph import Graph, operands
 from explorer.compiler.ir.work import elements, used_values
 from explorer.compiler.to_json import kernels_of
 from explorer.runtime.compiling import compile as compiled
-from explorer.runtime.data.triples import PRESETS, load_triples
+from explorer.runtime.data.triples import PRESETS, Triples, data_files, load_triples
 from explorer.runtime.encode import batch, scores
 from explorer.runtime.limits.chunks import shared_by_chunks
 
@@ -44,7 +45,28 @@ INSPECTORS: dict[str, dict[str, str | int | bool]] = {
 C = 16 and p = 128 (D = 64 and C1 = 2 are the usual ones here too); and all of a batch's edges by relation."""
 
 
-_triples = cache(load_triples)
+REAL: dict[str, str] = {}
+"""Files of real graphs that take the place of generated ones, by the name of their preset."""
+
+
+def use_files(folder: Path) -> None:
+    """Takes the real graphs of a folder for the presets whose names, in small letters, its .npz or .tsv files have.
+    Raises InputError for a folder that cannot be read."""
+    files = {path.name.lower().partition(".")[0]: str(path) for path in data_files(folder)}
+    REAL.update({name: files[name.lower()] for name in PRESETS if name.lower() in files})
+
+
+def _named(data: str) -> str:
+    return f"{data} (real)" if data in REAL else data
+
+
+@cache
+def _read(source: str) -> Triples:
+    return load_triples(source)
+
+
+def _triples(data: str) -> Triples:
+    return _read(REAL.get(data, data))
 
 
 def drawn(data: str, size: int, seed: int) -> dict[str, npt.NDArray[np.int32]]:
@@ -71,7 +93,7 @@ def figure_8() -> Table:
         }
         ours = {f"p={group}": float(count) for group, count in counts.items()}
         ours[columns[-1]] = ours["p=1"] / ours[f"p={GROUP}"]
-        rows.append(Row(data, ours, {columns[-1]: (3.4, 7.0)}))
+        rows.append(Row(_named(data), ours, {columns[-1]: (3.4, 7.0)}))
     note = (
         f"Different relations of a chunk of {CHUNK} edges, over all chunks of a batch of {BATCH_8:,}; the mean of"
         f" {BATCHES_8} batches (the paper's: of 1,000). p = 1 is not reordered, 512 the whole batch. Published for all"
@@ -89,7 +111,7 @@ def shared_table() -> Table:
         found = shared_by_chunks(drawn(data, BATCH_8, 0), CHUNK, GROUP)
         names = ("entities in order", "entities sorted", "relations in order", "relations sorted")
         ours = dict(zip(columns[1:], (float(found[name]) for name in names), strict=True))
-        rows.append(Row(data, {columns[0]: 2.0 * BATCH_8, **ours}))
+        rows.append(Row(_named(data), {columns[0]: 2.0 * BATCH_8, **ours}))
     note = (
         f"A batch of {BATCH_8:,}, C = {CHUNK}, p = {GROUP}. A chunk has as many matrices as relations. Sorting"
         " by relation hardly changes which entities meet in a chunk: what is saved is relations and their matrices."
@@ -136,8 +158,8 @@ def figure_9() -> Table:
             f"Bytes asked of memory at batch {BATCH:,}, {WIDTH} wide, before any cache, counted from the kernels' text"
             " and the batch's indices; PyTorch: every operator reads its operands and writes its result. Published:"
             " chunks over no inspector save 1.4 to 7.9x in DRAM bytes of TransR and RESCAL, which the L2 has already"
-            " filtered; the bars' labels are a drawing. Models of vectors alone ask for more by chunks: a lane alone"
-            " holds what the others wait for."
+            " filtered; the bars' labels are a drawing. TransH asks for more by chunks: rows that a chunk has once"
+            " are read again where a second loop over their elements needs them, and each block reads its group's ids."
         ),
     )
 
@@ -170,7 +192,7 @@ def _traffic(
         for ratio, inspector in zip(columns[-2:], ("cuKE's chunks", "whole batch"), strict=True):
             ours[ratio] = ours["no inspector"] / ours[inspector]
         matrices = name in ("TransR", "RESCAL")
-        rows.append(Row(f"{name}, {data}", ours, {columns[-2]: saved} if saved and matrices else {}))
+        rows.append(Row(f"{name}, {_named(data)}", ours, {columns[-2]: saved} if saved and matrices else {}))
     return Table("counted", columns, rows, note, "GB; the last columns are ratios", ",.3f", logarithmic=True)
 
 
@@ -189,7 +211,9 @@ def table_4() -> Table:
     for data, published in PUBLISHED_4.items():
         triples = _triples(data)
         found = (len(np.union1d(triples.h, triples.t)), len(triples.r), len(np.unique(triples.r)))
-        rows.append(Row(data, dict(zip(columns, found, strict=True)), dict(zip(columns, published, strict=True))))
+        rows.append(
+            Row(_named(data), dict(zip(columns, found, strict=True)), dict(zip(columns, published, strict=True)))
+        )
     note = "Different ids that occur in the generated triples. Only the sizes are those of the real graphs."
     return Table("counted", columns, rows, note, form=",.0f", logarithmic=True)
 
@@ -229,7 +253,7 @@ def table_5() -> Table:
             ours[f"share of PyTorch's, % {size}"] = 100 * held / pytorch_bytes(size, WIDTH)
             told[f"ours {size}"] = value
             told[f"share of PyTorch's, % {size}"] = 100 * value / PYTORCH_5[size]
-        rows.append(Row(data, ours, told))
+        rows.append(Row(_named(data), ours, told))
     rows.append(
         Row(
             "PyTorch",

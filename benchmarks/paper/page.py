@@ -76,6 +76,7 @@ def _keys(table: Table) -> str:
         f'<svg class="key" viewBox="0 0 8 8"><rect width="8" height="8" fill="{COLOURS[at % len(COLOURS)]}"/></svg>'
         f"{escape(column)}"
         for at, column in enumerate(table.columns)
+        if any(column in row.ours for row in table.rows)
     )
 
 
@@ -93,4 +94,4 @@ def _cell(row: Row, column: str, form: str) -> str:
     ours = format(row.ours[column], form) if column in row.ours else ""
     if column not in row.published:
         return ours
-    return f"{ours or '–'} <i>{shown(row.published[column], form)}</i>"
+    return f"{ours} <i>{shown(row.published[column], form)}</i>"

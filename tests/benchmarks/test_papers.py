@@ -139,6 +139,20 @@ def test_the_suite_prints_and_writes_what_it_is_asked(capsys: pytest.CaptureFixt
         papers.main(["ember", "fig99"])
 
 
+def test_real_graphs_take_the_place_of_generated_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuke, "REAL", {})
+    monkeypatch.setattr(cuke, "BATCHES_8", 1)
+    monkeypatch.setattr(cuke, "BATCH_8", 64)
+    triples = np.array([[0, 0, 1], [1, 0, 2], [2, 0, 0]])
+    np.savez(tmp_path / "wn18.npz", train=triples, num_entities=3, num_relations=1)
+    cuke.use_files(tmp_path)
+    rows = {row.label: row for row in cuke.figure_8().rows}
+    assert set(rows) == {"FB15k", "FB15k-237", "BioKG", "WN18 (real)"}
+    assert rows["WN18 (real)"].ours["p=1"] == 4, "one relation in each of four chunks"
+    with pytest.raises(SystemExit):
+        papers.main(["cuke", "copies", "--data", str(tmp_path / "none")])
+
+
 def test_a_wrong_result_is_the_suites_status(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
