@@ -87,7 +87,7 @@ def figure_8() -> Table:
     for data in PRESETS:
         counts = {
             group: np.mean(
-                [shared_by_chunks(drawn(data, BATCH_8, n), CHUNK, group)["relations sorted"] for n in range(BATCHES_8)]
+                [shared_by_chunks(drawn(data, BATCH_8, n), CHUNK, group)["relations_sorted"] for n in range(BATCHES_8)]
             )
             for group in GROUPS_8
         }
@@ -109,7 +109,7 @@ def shared_table() -> Table:
     rows = []
     for data in PRESETS:
         found = shared_by_chunks(drawn(data, BATCH_8, 0), CHUNK, GROUP)
-        names = ("entities in order", "entities sorted", "relations in order", "relations sorted")
+        names = ("entities", "entities_sorted", "relations", "relations_sorted")
         ours = dict(zip(columns[1:], (float(found[name]) for name in names), strict=True))
         rows.append(Row(_named(data), {columns[0]: 2.0 * BATCH_8, **ours}))
     note = (

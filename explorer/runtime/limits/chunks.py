@@ -44,8 +44,8 @@ def shared_by_chunks(ids: Mapping[str, Ids], chunk: int, group: int) -> dict[str
         raise ValueError(f"chunks of {chunk} edges in groups of {group} cannot be: both are 1 at least")
     order = group_order(ids["relation"], chunk * group)
     found = {}
-    for name, place in (("in order", slice(None)), ("sorted", order)):
+    for name, place in (("", slice(None)), ("_sorted", order)):
         ends = {end: ids[end][place] for end in ("head", "tail")}
-        found[f"entities {name}"] = int(distinct_by_chunk(ends, chunk).sum())
-        found[f"relations {name}"] = int(distinct_by_chunk({"relation": ids["relation"][place]}, chunk).sum())
+        found[f"entities{name}"] = int(distinct_by_chunk(ends, chunk).sum())
+        found[f"relations{name}"] = int(distinct_by_chunk({"relation": ids["relation"][place]}, chunk).sum())
     return found

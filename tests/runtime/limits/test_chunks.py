@@ -12,12 +12,12 @@ def slowly(ids: dict[str, list[int]], chunk: int, group: int) -> dict[str, int]:
     """The definition, edge by edge."""
     edges = list(zip(ids["head"], ids["relation"], ids["tail"], strict=True))
     groups = [edges[at : at + chunk * group] for at in range(0, len(edges), chunk * group)]
-    orders = {"in order": edges, "sorted": [edge for part in groups for edge in sorted(part, key=lambda e: e[1])]}
+    orders = {"": edges, "_sorted": [edge for part in groups for edge in sorted(part, key=lambda e: e[1])]}
     found = {}
     for name, order in orders.items():
         chunks = [order[at : at + chunk] for at in range(0, len(order), chunk)]
-        found[f"entities {name}"] = sum(len({end for h, _, t in part for end in (h, t)}) for part in chunks)
-        found[f"relations {name}"] = sum(len({r for _, r, _ in part}) for part in chunks)
+        found[f"entities{name}"] = sum(len({end for h, _, t in part for end in (h, t)}) for part in chunks)
+        found[f"relations{name}"] = sum(len({r for _, r, _ in part}) for part in chunks)
     return found
 
 
@@ -50,7 +50,7 @@ def test_more_chunks_a_group_never_load_more_relations_of_a_whole_batch() -> Non
     random = np.random.default_rng(0)
     ids = dict(zip(("head", "tail"), random.integers(0, 999, (2, 4096)), strict=True))
     ids["relation"] = (random.random(4096) ** 3 * 237).astype(np.int64)
-    counts = [shared_by_chunks(ids, 16, 2**k)["relations sorted"] for k in range(9)]
+    counts = [shared_by_chunks(ids, 16, 2**k)["relations_sorted"] for k in range(9)]
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] <= 256 + len(np.unique(ids["relation"]))
 
