@@ -157,8 +157,8 @@ def figure_9() -> Table:
         (
             f"Bytes asked of memory at batch {BATCH:,}, {WIDTH} wide, before any cache, counted from the kernels' text"
             " and the batch's indices; PyTorch: every operator reads its operands and writes its result. Published:"
-            " chunks over no inspector save 1.4 to 7.9x in DRAM bytes of TransR and RESCAL, which the L2 has already"
-            " filtered; the bars' labels are a drawing. TransH asks for more by chunks: rows that a chunk has once"
+            " chunks over no inspector save 1.4 to 7.9x of the traffic that a profiler measures of TransR and RESCAL,"
+            " behind caches; the bars' labels are a drawing. TransH asks for more by chunks: rows that a chunk has once"
             " are read again where a second loop over their elements needs them, and each block reads its group's ids."
         ),
     )
@@ -263,10 +263,10 @@ def table_5() -> Table:
     )
     note = (
         f"TransR, {WIDTH} wide: rows and matrices that a batch asks for, once each, with ids and scores, beside the"
-        " copies that PyTorch makes for every triple. Published are measured GB of the whole process's score, so ours,"
-        " which has neither the context nor the allocator's rest, is below where relations are few (BioKG, WN18), and"
-        " above where the generated graph's are more evenly used (FB15k). The paper's 'less than 10 %' does not hold"
-        " for three of its own cells (19.2, 12.3 and 10.7 %)."
+        " copies that PyTorch makes for every triple. How its GB were taken the paper does not say; ours are of the"
+        " data alone, so they are below where relations are few, and above where a generated graph's are more evenly"
+        " used than the real one's (FB15k). The paper's 'less than 10 %' does not hold for three of its own cells"
+        " (19.2, 12.3 and 10.7 %)."
     )
     return Table("counted", columns, rows, note, "GiB, and %", ".2f", logarithmic=True)
 
