@@ -317,8 +317,8 @@ export interface Space {
   /** What predicts, or why nothing does. */
   by: string;
   budget: number;
-  /** What random search is expected to have after each trial, by the predictions of all points. */
-  expected?: number[] | null;
+  /** What random search is expected to have after each trial, by the predictions, as shares of the usual point. */
+  expected: number[] | null;
 }
 /** Something that is chosen at each point: an option, a decision (`SpMM_0.chunk`), a parameter of the machine. */
 export interface Gene {
@@ -336,6 +336,8 @@ export interface Trial {
   predicted: number | null;
   status: TrialStatus;
   note: string;
+  /** Whether the search asked for it, and not what is said of the best. */
+  searched: boolean;
   best: number | null;
 }
 /** What a tuning has found. */

@@ -108,6 +108,7 @@ def test_a_trial_is_chosen_by_key_or_pointer_and_compared_with_the_usual(open_pa
     page = open_page(SLS)
     tune(page, 12, "random")
     ended(page)
+    expect(page.locator("#run-main .signs")).to_contain_text("tried beside the best, ")
     expect(page.locator("#run-main .label", has_text="random search")).to_contain_text(
         "of the values that it has drawn"
     )
@@ -133,9 +134,7 @@ def test_a_trial_is_chosen_by_key_or_pointer_and_compared_with_the_usual(open_pa
     expect(page.locator("#run-plane h3")).to_have_text("Trial 0")
     ring = page.locator("#run-main circle.ring")
     slower = page.locator("#run-main path.dot, #run-main circle.dot").last
-    box = slower.bounding_box()
-    assert box
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    slower.click()
     expect(page.locator("#run-plane h3")).not_to_have_text("Trial 0")
     expect(ring).to_have_count(1)
     slider.press("End")
@@ -176,8 +175,20 @@ def test_a_layer_is_tuned_on_the_processor(open_page: OpenPage, axe: str) -> Non
     ended(page)
     expect(page.locator("#run-source")).to_have_text("measured")
     expect(curve(page)).to_have_accessible_name("Best so far by trial, measured")
-    expect(page.locator("#run-main .big")).to_contain_text("ms best")
-    expect(page.locator("#run-plane")).to_contain_text("ms")
+    expect(page.locator("#run-main .big")).to_contain_text(re.compile("ms (best|at the end)"))
+    expect(page.locator("#run-plane")).to_contain_text(re.compile(r"[\d.]+ ms; "))
+    expect(page.locator("#run-detail")).to_contain_text("Counted: the bytes and the operations")
+    scatter = page.get_by_role("slider", name="Predicted against measured")
+    timed = number(page.locator("#run-detail .label", has_text="on the line").inner_text())
+    assert timed > 1
+    expect(scatter.locator("circle:not(.ring)")).to_have_count(timed)
+    scatter.focus()
+    page.keyboard.press("Home")
+    expect(scatter).to_have_attribute(
+        "aria-valuetext", re.compile(r"^trial 0: ([\d.]+) ms; the usual point; predicted \1$")
+    )
+    expect(page.locator("#run-main path.ref.dash")).to_have_count(1)
+    expect(page.locator("#run-main .label", has_text="random search")).to_contain_text("by the predictions")
     expect(page.locator("#run-history tr").first.locator("button")).to_contain_text("tune · cpu · tiny")
     assert violations(page, axe) == []
 

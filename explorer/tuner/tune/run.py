@@ -17,6 +17,7 @@ from explorer.runtime.runs.request import PREPARING, STEPS, Refused, RunRequest,
 from explorer.runtime.runs.simulate import streamed
 from explorer.runtime.targets.table import TARGETS, TargetName
 from explorer.runtime.tuning import SearchName, Tuning, TuningError
+from explorer.tuner.replay import expected_random
 from explorer.tuner.search import Breeding, Search, Trials, at_random, genetic, guided
 from explorer.tuner.tune.bench import Bench, Tried, machine_of, options_of, schedule_of
 
@@ -72,7 +73,17 @@ def _space(bench: Bench) -> Event:
     genes = [{"key": gene.key, "values": list(gene.values), "usual": usual.get(gene.key)} for gene in points.genes]
     budget = min(bench.tuning.trials, len(points))
     source = TARGETS[bench.setup.request.on].source
-    return events.space(len(points), genes, bench.metric, source, budget, bench.by, bench.predicted is not None)
+    return events.space(len(points), genes, bench.metric, source, budget, bench.by, _expected(bench, budget))
+
+
+def _expected(bench: Bench, budget: int) -> list[float] | None:
+    """What random search is expected to have after each trial, by what is predicted of all points, as shares of what
+    is predicted of the usual one, which it begins with."""
+    if bench.predicted is None:
+        return None
+    usual = bench.points.usual
+    others = np.minimum(np.delete(bench.predicted, usual) / bench.predicted[usual], 1.0)
+    return [1.0, *(expected_random(others, budget - 1).tolist() if budget > 1 else ())]
 
 
 def _searched(bench: Bench, post: Callable[[Event], None]) -> Found:
@@ -81,6 +92,7 @@ def _searched(bench: Bench, post: Callable[[Event], None]) -> Found:
     said = _Said(bench, post)
     trials = Trials(said.value, max(1, tuning.trials - bench.apart), lambda: tuning.is_late)
     SEARCHES[tuning.search](points, trials, bench.predicted, seed=tuning.seed)
+    said.searched = False
     trials.budget = tuning.trials
     return Found(trials, bench.settled(trials))
 
@@ -94,6 +106,7 @@ class _Said:
     number: int = 0
     best: float = np.inf
     usual: float = np.inf
+    searched: bool = True
 
     def value(self, point: int) -> float:
         """A point's value, infinity where it has none."""
@@ -104,7 +117,8 @@ class _Said:
             self.best = min(self.best, tried.value)
         predicted = self._predicted(point)
         choices = self.bench.points.at(point)
-        self.post(events.trial(self.number, choices, tried.value, tried.status, self.best, tried.note, predicted))
+        about = tried.note, predicted, self.searched
+        self.post(events.trial(self.number, choices, tried.value, tried.status, self.best, *about))
         self.number += 1
         return np.inf if tried.value is None else tried.value
 

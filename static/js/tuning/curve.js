@@ -19,7 +19,10 @@ const MARGIN = { left: 58, right: 12, top: 22, bottom: 30 };
 export function drawCurve(element, space, trials, chosen, isRandom) {
   const width = Math.max(220, element.clientWidth);
   const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: HEIGHT - MARGIN.bottom };
-  const expected = isRandom ? expectedOfRandom(trials) : (space.expected ?? []);
+  const usual = trials[0]?.value ?? null;
+  const drawn = trials.filter(({ searched }) => searched);
+  const predicted = usual === null ? [] : (space.expected ?? []).map((share) => share * usual);
+  const expected = isRandom ? expectedOfRandom(drawn) : predicted;
   const values = [...trials.flatMap(({ value }) => (value === null || isFar(value, trials) ? [] : value)), ...expected];
   if (!values.length) return [];
   const y = scaleOf(values, box.bottom, box.top);
@@ -91,16 +94,17 @@ function steps(trials, x, y) {
 const isFar = (value, [usual]) => usual.value !== null && value > FAR * usual.value;
 
 /**
- * What is drawn of a trial: better than all before it, tried, far slower, not tried to its end, or without a value.
+ * What is drawn of a trial: better than all before it, tried, far slower, of no weight for the search, or without a
+ * value.
  * @param {Trial} trial
  * @param {Trial[]} trials
  */
-export function signOf({ number, value, status }, trials) {
+export function signOf({ number, value, status, searched }, trials) {
   if (value === null) return "failed";
   const before = trials[number - 1]?.best;
   if (before !== null && before !== undefined && value < before) return "better";
   if (isFar(value, trials)) return "far";
-  return status === "timed" ? "timed" : "apart";
+  return status === "timed" && searched ? "timed" : "apart";
 }
 
 /**

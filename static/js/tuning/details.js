@@ -4,7 +4,7 @@ import { adoptPoint, chipsOf, genesOf, inWords, pointOf } from "./choices.js";
 import { figure, unitOf } from "./plot.js";
 import { say } from "../page.js";
 import { times } from "../run/levels.js";
-/** @import { RunOrder, Space, Trial, TrialStatus, Tuning } from "../types.d.ts" */
+/** @import { RunOrder, Space, Trial, TrialStatus, Tuned, Tuning } from "../types.d.ts" */
 
 /** @type {Record<TrialStatus, string>} */
 const STATUS = {
@@ -47,6 +47,7 @@ export function showDetails(parent, order, { space, trials, best, tuned }, numbe
   parent.replaceChildren(
     h("div.ch", h("h3", `Trial ${number}`), h("span.label", rank)),
     h("p.small", came(space, trial, trials[0])),
+    isBest && tuned && tuned.best !== trial.value ? h("p.small", timedAgain(space, tuned)) : "",
     h("p.acts", ...ways(trial)),
     ...chipsOf(own),
     why.length ? h("ul.small", why.map((sentence) => h("li", sentence))) : "",
@@ -57,6 +58,13 @@ export function showDetails(parent, order, { space, trials, best, tuned }, numbe
     if (way) take(order, pointOf(order, space.genes, trial.choices), way, number);
   };
 }
+
+/**
+ * @param {Space} space
+ * @param {Tuned} tuned
+ */
+const timedAgain = (space, { usual, best, gain }) =>
+  `Timed again at the end, by turns with the usual: ${figure(space, best)} of ${figure(space, usual)} ${unitOf(space)}, ${times(gain)} its speed`;
 
 /** @param {Trial} trial */
 function ways({ number, value }) {

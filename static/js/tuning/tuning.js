@@ -47,6 +47,12 @@ function figuresOf({ trials, best, tuned }) {
 }
 
 /**
+ * Whether what is chosen was timed once more beside the usual, which times of trials are apart from.
+ * @param {Tuning} tuning
+ */
+const isTimedAgain = ({ trials, best, tuned }) => tuned !== null && best !== null && tuned.best !== trials[best].value;
+
+/**
  * The trial of what a tuning has chosen: where several are as good, not the least of all.
  * @param {Tuning} tuning
  */
@@ -175,7 +181,7 @@ function tell(parts, tuning, chosen, isRandom) {
   const { space, trials } = tuning;
   if (!space) return;
   const { least, gain } = figuresOf(tuning);
-  parts.best.replaceChildren(figure(space, least), h("small", ` ${unitOf(space)} best`));
+  parts.best.replaceChildren(figure(space, least), h("small", ` ${unitOf(space)} ${isTimedAgain(tuning) ? "at the end" : "best"}`));
   parts.gain.textContent = gain ? times(gain) : "–";
   parts.count.textContent = `${trials.length} of ${Math.min(space.budget, space.points)}, of ${many(space.points, "point")}`;
   parts.signs.replaceChildren(...signsOf(trials));
@@ -198,8 +204,8 @@ function signsOf(trials) {
     ["better", "better than all before", 0],
     ["timed", "other", 0],
     ["far", "over 3 times the usual", 0],
-    ["apart", "stopped, or a program seen before", 0],
-    ["failed", "no result", 0],
+    ["apart", "a program seen before, or tried beside the best", 0],
+    ["failed", "stopped, wrong or not valid", 0],
   ];
   for (const trial of trials) for (const kind of kinds) if (kind[0] === signOf(trial, trials)) kind[2] += 1;
   return kinds.filter(([, , count]) => count).map(([sign, words, count]) => h("span", h(`i.sign.${sign}`), `${words}, ${count}`));
@@ -210,7 +216,7 @@ function signsOf(trials) {
  * @param {boolean} isRandom
  */
 function randomInWords({ expected }, isRandom) {
-  if (isRandom) return "Dashed: what random search is expected to have by then, of the values that it has drawn so far.";
+  if (isRandom) return "Dashed: what random search is expected to have by then, of the values that it has drawn.";
   if (expected) return "Dashed: what random search is expected to have by then, by the predictions.";
   return "Random search is not drawn: these trials are chosen, and say little of the other points. Tune at random to see it.";
 }
