@@ -76,6 +76,18 @@ def execute(request: RunRequest) -> Iterator[Event]:
         )
 
 
+def set_up(request: RunRequest) -> Setup:
+    """What a request asks for, compiled and with its data, before any target is involved. Raises Refused and
+    InputError."""
+    steps = _prepare(request, compile_request(request))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            made: Setup = end.value
+            return made
+
+
 def refuse_another(request: RunRequest, compilation: Compilation) -> None:
     """Raises Refused where the program that would run is not the one that the request says a reader was shown."""
     shown = request.compiled or {}

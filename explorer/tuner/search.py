@@ -34,6 +34,8 @@ class Trials:
     budget: int
     over: Callable[[], bool] = lambda: False
     """Whether there is no time left for another, as the budget is of a number. One there is time for in any case."""
+    coming: Callable[[list[int]], None] = lambda points: None
+    """Told which points are likely to be asked for next, so that they can be compiled ahead."""
     order: list[int] = field(default_factory=list)
     times: dict[int, float] = field(default_factory=dict)
 
@@ -90,8 +92,7 @@ def at_random(points: Points, trials: Trials, predicted: Predicted = None, seed:
     """Points at random, each once: the baseline. What is predicted is not looked at."""
     try:
         trials.take(points.usual)
-        for point in np.random.default_rng(seed).permutation(len(points)).tolist():
-            trials.take(point)
+        _take_all(trials, np.random.default_rng(seed).permutation(len(points)).tolist())
     except BudgetSpent:
         pass
 
@@ -102,8 +103,7 @@ def sampled(points: Points, trials: Trials, predicted: Predicted, seed: int = 0)
     likely = _likely(points, predicted, random)[: Breeding.kept]
     try:
         trials.take(points.usual)
-        for point in random.permutation(likely)[:SAMPLED].tolist():
-            trials.take(point)
+        _take_all(trials, random.permutation(likely)[:SAMPLED].tolist())
     except BudgetSpent:
         pass
 
@@ -112,8 +112,7 @@ def as_predicted(points: Points, trials: Trials, predicted: Predicted, seed: int
     """The points from what is predicted to be the best on; the model is believed."""
     try:
         trials.take(points.usual)
-        for point in _likely(points, predicted, np.random.default_rng(seed)).tolist():
-            trials.take(point)
+        _take_all(trials, _likely(points, predicted, np.random.default_rng(seed)).tolist())
     except BudgetSpent:
         pass
 
@@ -132,7 +131,7 @@ def genetic(
         population = [int(point) for point in first]
         generation = 0
         while generation < how.generations or not how.generations:
-            times = np.array([trials.take(point) for point in population])
+            times = np.array(_take_all(trials, population))
             ranked = [population[place] for place in np.argsort(times, kind="stable")]
             left = trials.left(len(points))
             children = list[int]()
@@ -144,10 +143,18 @@ def genetic(
                 return
             population = [*ranked[: how.elite], *children]
             generation += 1
-        for point in population:
-            trials.take(point)
+        _take_all(trials, population)
     except BudgetSpent:
         pass
+
+
+def _take_all(trials: Trials, points: list[int]) -> list[float]:
+    """The times of points, in turn. Raises BudgetSpent."""
+    found = []
+    for place, point in enumerate(points):
+        trials.coming(points[place : place + AHEAD])
+        found.append(trials.take(point))
+    return found
 
 
 def _likely(points: Points, predicted: Predicted, random: np.random.Generator) -> NDArray[np.intp]:
@@ -170,6 +177,8 @@ def _child(
     return child
 
 
+AHEAD = 16
+"""Points that are told as coming, the next one first."""
 NOISE = 0.02
 """Deviation of the logarithm of a time from what it would be in the mean: that of short kernels, cold."""
 REACH = 0.6
@@ -233,7 +242,9 @@ def _most_promising(
     gain = _expected_improvement(float(logs.min()), mean, np.sqrt(variance))
     gain = np.where(left, gain, -np.inf)
     best = np.flatnonzero(gain >= gain.max() - 1e-15)
-    return int(best[random.integers(len(best))])
+    found = int(best[random.integers(len(best))])
+    trials.coming([found, *np.argsort(-gain, kind="stable")[:AHEAD].tolist()])
+    return found
 
 
 def _expected_improvement(

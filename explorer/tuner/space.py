@@ -7,7 +7,7 @@ and again by themselves, as for the count (`compiler.schedule.space`): a point i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -34,10 +34,12 @@ INFLUENTIAL = (
 
 
 class TooManyPoints(ValueError):
-    """A space of more than MOST_POINTS; the message says so."""
+    """A space of more points than it may have; the message says so."""
 
 
-def points_of(compilation: Compilation, allowed: Allowed, options: Options | None = None) -> Points:
+def points_of(
+    compilation: Compilation, allowed: Allowed, options: Options | None = None, most: int = MOST_POINTS
+) -> Points:
     """The points of a model's space where some decisions and options vary. Raises ValueError where the model has no
     kernels for a GPU, and TooManyPoints."""
     found, domains, usual = list[Values](), dict[str, dict[Value, None]](), dict[str, Value]()
@@ -46,8 +48,8 @@ def points_of(compilation: Compilation, allowed: Allowed, options: Options | Non
         version = compilation if same else compilation.with_options(**chosen)
         if not version.ok:
             continue
-        parts = [_Enumerated(nest, allowed) for nest in version.choosable().values()]
-        found += [{**chosen, **own} for own in _products([part.points for part in parts], len(found))]
+        parts = [_Enumerated(nest, allowed, most) for nest in version.choosable().values()]
+        found += [{**chosen, **own} for own in _products([part.points for part in parts], len(found), most)]
         if same:
             usual = {**chosen, **{key: value for part in parts for key, value in part.usual}}
         for key, values in [*((n, v) for n, v in (options or {}).items()), *(d for p in parts for d in p.domains())]:
@@ -55,19 +57,27 @@ def points_of(compilation: Compilation, allowed: Allowed, options: Options | Non
     return Points.of([Gene(key, _in_order(values)) for key, values in domains.items()], found, usual)
 
 
-def widest(compilation: Compilation, most: int, options: Options | None = None) -> Points:
+def widest(
+    compilation: Compilation,
+    most: int,
+    options: Options | None = None,
+    held: Container[str] = (),
+    over: Callable[[], bool] = lambda: False,
+) -> Points:
     """The points of a space of at most so many, varied in as many of the INFLUENTIAL decisions as that leaves room for,
-    the first first."""
-    names = [name for name in INFLUENTIAL if any(name == key.rpartition(".")[2] for key in compilation.schedule)]
+    the first first, and time: it ends early where it is `over`. Those that are `held` are left to the heuristics."""
+    there = {key.rpartition(".")[2] for key in compilation.schedule}
+    names = [name for name in INFLUENTIAL if name in there and name not in held]
     allowed: dict[str, tuple[Value, ...]] = {}
     found = points_of(compilation, allowed, options)
     for name in names:
+        if over():
+            break
         try:
-            wider = points_of(compilation, {**allowed, name: ()}, options)
+            found = points_of(compilation, {**allowed, name: ()}, options, most)
         except TooManyPoints:
             continue
-        if len(wider) <= most:
-            allowed[name], found = (), wider
+        allowed[name] = ()
     return found
 
 
@@ -76,13 +86,13 @@ def _combinations(options: Options) -> Iterator[dict[str, Value]]:
         yield dict(zip(options, values, strict=True))
 
 
-def _products(parts: list[list[Assignment]], before: int) -> Iterator[dict[str, Value]]:
+def _products(parts: list[list[Assignment]], before: int, most: int) -> Iterator[dict[str, Value]]:
     """What can be chosen for all nests, of what can be for each."""
     count = before
     for part in parts:
         count = max(count, 1) * len(part)
-    if count > MOST_POINTS:
-        raise TooManyPoints(f"this space has more than {MOST_POINTS:,} points: let fewer decisions vary")
+    if count > most:
+        raise TooManyPoints(f"this space has more than {most:,} points: let fewer decisions vary")
     for chosen in product(*parts):
         yield {key: value for own in chosen for key, value in own}
 
@@ -99,6 +109,7 @@ class _Enumerated:
 
     nest: Nest
     allowed: Allowed
+    most: int
     _tails: dict[object, list[Assignment]] = field(default_factory=dict)
     _domains: dict[str, dict[Value, None]] = field(default_factory=dict)
 
@@ -141,8 +152,8 @@ class _Enumerated:
             if others not in self._tails:
                 self._tails[others] = self._from((*fixed, (first.key, value)))
             found += [((first.key, value), *tail) for tail in self._tails[others]]
-            if len(found) > MOST_POINTS:
-                raise TooManyPoints(f"{self.nest.name} has more than {MOST_POINTS:,} points: let fewer decisions vary")
+            if len(found) > self.most:
+                raise TooManyPoints(f"{self.nest.name} has more than {self.most:,} points: let fewer decisions vary")
         return found
 
     def _left(self, choice: Choice) -> tuple[object, ...]:

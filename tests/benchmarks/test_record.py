@@ -16,6 +16,7 @@ import pytest
 from benchmarks import _recording, record
 from benchmarks._recorded_spaces import SPACES, Input, Made, RecordedSpace
 from explorer.runtime.targets.gpu.device import DeviceFault
+from explorer.tuner.device import recipes
 from explorer.tuner.features.launches import NAMES
 from explorer.tuner.recorded import TIMES, Recorded
 
@@ -97,7 +98,7 @@ def test_identical_machine_code_is_not_timed_twice(
     tmp_path: Path, small: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = enumerated(tmp_path)
-    monkeypatch.setattr(_recording, "digest_parts", lambda code: [b"the same"])
+    monkeypatch.setattr(recipes, "digest_parts", lambda code: [b"the same"])
     calls = []
     of = _recording.Bench.measured
     monkeypatch.setattr(_recording.Bench, "measured", lambda *given: calls.append(1) or of(*given))

@@ -27,6 +27,8 @@ class Tried:
     value: float | None
     status: TrialStatus = "timed"
     note: str = ""
+    about: float | None = None
+    """What a point takes about that was stopped: the search learns from it."""
 
 
 class Bench(ABC):
@@ -50,6 +52,14 @@ class Bench(ABC):
     @abstractmethod
     def tried(self, point: int) -> Tried:
         """Tries a point."""
+
+    def coming(self, points: list[int]) -> None:
+        """Which points are likely to be tried next, the next one first."""
+        return
+
+    def close(self) -> None:
+        """Ends what it has started."""
+        return
 
     @abstractmethod
     def settled(self, trials: Trials) -> int:

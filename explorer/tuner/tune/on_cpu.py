@@ -101,7 +101,7 @@ class ProcessorBench(Bench):
             return Tried(self.usual_ms)
         if min(first) > SLOW * self.best:
             told = f"The least of its first times, {shown(min(first))} ms, is over {SLOW:g} times the best."
-            return Tried(None, "stopped", told)
+            return Tried(None, "stopped", told, min(first))
         times = self._turns({0: self.usual, 1: program}, REPEATS, TRIAL_S)
         if not program.is_right:
             return Tried(None, "wrong", "A later result differs from that in float64.")

@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from explorer.runtime.on_gpu import FAULT_HINT
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event, progress, result, started
 from explorer.runtime.runs.request import PREPARING, STEPS, Refused, RunRequest, Setup
 from explorer.runtime.runs.simulate import streamed
+from explorer.runtime.targets.gpu.device import DeviceFault
 from explorer.runtime.targets.table import TARGETS, TargetName
 from explorer.runtime.tuning import SearchName, Tuning, TuningError
 from explorer.tuner.replay import expected_random
 from explorer.tuner.search import Breeding, Search, Trials, at_random, genetic, guided
 from explorer.tuner.tune.bench import Bench, Tried, machine_of, options_of, schedule_of
 
-BENCHES: dict[TargetName, str] = {"dae": "on_dae", "cpu": "on_cpu"}
+BENCHES: dict[TargetName, str] = {"dae": "on_dae", "cpu": "on_cpu", "gpu": "on_gpu"}
 """The modules that try points, each with `bench`; loaded when a target is first tuned on."""
 SEARCHES: dict[SearchName, Search] = {
     "guided": guided,
@@ -37,8 +39,6 @@ def ready(request: RunRequest) -> RunRequest:
         tuning = Tuning.of(request.tune or {})
     except TuningError as error:
         raise Refused(events.failed("refused", str(error))) from None
-    if request.on not in BENCHES:
-        raise Refused(events.failed("refused", f"There is no search on {request.on}."))
     for name in ("edited", "written", "expected", "against"):
         if getattr(request, name):
             raise Refused(events.failed("refused", f"A search has no place for what is {name}: {NO_PLACE}."))
@@ -53,11 +53,17 @@ def run(setup: Setup) -> Iterator[Event]:
     make: Callable[[Setup, Tuning], Generator[Event, None, Bench]]
     make = import_module(f"explorer.tuner.tune.{BENCHES[setup.request.on]}").bench
     bench = yield from make(setup, tuning)
-    yield started(setup.request.on, bench.device)
-    yield _space(bench)
-    found: Found = yield from streamed(partial(_searched, bench))
-    yield progress("running what was chosen once more, for the check", PREPARING, STEPS)
-    yield result({**bench.result(found.chosen), "tuned": _tuned(bench, found)})
+    try:
+        yield started(setup.request.on, bench.device)
+        yield _space(bench)
+        found: Found = yield from streamed(partial(_searched, bench))
+        yield progress("running what was chosen once more, for the check", PREPARING, STEPS)
+        body = bench.result(found.chosen)
+        yield result({**body, "tuned": _tuned(bench, found)})
+    except DeviceFault as fault:
+        yield events.failed("crashed", str(fault), FAULT_HINT)
+    finally:
+        bench.close()
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,8 @@ def _searched(bench: Bench, post: Callable[[Event], None]) -> Found:
     """Has a search ask for points, and tells of each. Raises Refused where the usual one cannot be timed."""
     points, tuning = bench.points, bench.tuning
     said = _Said(bench, post)
-    trials = Trials(said.value, max(1, tuning.trials - bench.apart), lambda: tuning.is_late)
+    budget = max(1, tuning.trials - bench.apart)
+    trials = Trials(said.value, budget, over=lambda: tuning.is_late, coming=bench.coming)
     SEARCHES[tuning.search](points, trials, bench.predicted, seed=tuning.seed)
     said.searched = False
     trials.budget = tuning.trials
@@ -109,7 +116,7 @@ class _Said:
     searched: bool = True
 
     def value(self, point: int) -> float:
-        """A point's value, infinity where it has none."""
+        """What the search is to know of a point, infinity for nothing."""
         tried = self.bench.tried(point)
         if self.number == 0:
             self._begin(tried)
@@ -120,7 +127,8 @@ class _Said:
         about = tried.note, predicted, self.searched
         self.post(events.trial(self.number, choices, tried.value, tried.status, self.best, *about))
         self.number += 1
-        return np.inf if tried.value is None else tried.value
+        known = tried.value if tried.value is not None else tried.about
+        return np.inf if known is None else known
 
     def _begin(self, tried: Tried) -> None:
         if tried.value is None:

@@ -1,0 +1,245 @@
+"""Tries points on a GPU: decisions of the kernels' schedules, and the model's options that change the kernels.
+
+Points that are likely to come next are compiled in other processes meanwhile, where there are cores for it. What has
+the same machine code is timed once. A kernel that breaks its process's context on the device costs that process, and
+the search goes on in another.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Generator
+from concurrent.futures import Future, ProcessPoolExecutor
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.runs.events import Event, progress
+from explorer.runtime.runs.request import PREPARING, STEPS, Setup
+from explorer.runtime.targets.gpu.device import DeviceFault, current_device
+from explorer.runtime.times import ratio_of_medians
+from explorer.runtime.tuning import Tuning
+from explorer.tuner.device.elsewhere import Elsewhere, NoOtherProcess
+from explorer.tuner.device.recipes import Made, make
+from explorer.tuner.device.trials import FEWEST, Fields, OnDevice
+from explorer.tuner.points import Points
+from explorer.tuner.search import Trials
+from explorer.tuner.space import widest
+from explorer.tuner.tune.bench import Bench, Tried, given_options
+from explorer.tuner.tune.options import OF_MODELS, switches
+from explorer.tuner.tune.worth import shown, worth
+
+MOST_POINTS = 2_000
+WIDENING_S, SHARE = 10.0, 0.2
+"""How long points are enumerated, and the share of the time that there is which that may take."""
+FINAL_S = 3.0
+"""How long the two best may be timed again, by turns with the usual point."""
+MOST_COMPILERS = 12
+QUEUED = 2
+"""Points for each process that compiles, that it has or that wait for it."""
+UNTRAINED = (
+    "Nothing predicts these times: the model's weights come of spaces that were recorded on a GPU, and there are none"
+    " yet. The search learns from what it has timed."
+)
+SAME = "Its machine code is that of a trial before."
+STATUSES = {
+    "same": "had the machine code of one before",
+    "stopped": "were stopped, as slow",
+    "invalid": "could not be compiled",
+    "wrong": "gave another result",
+    "faulted": "broke their process",
+}
+
+
+def bench(setup: Setup, tuning: Tuning) -> Generator[Event, None, DeviceBench]:
+    """The device, ready to have points tried. Raises Refused and InputError."""
+    setup.program("kernels")
+    yield progress("enumerating the schedules of the kernels", PREPARING, STEPS)
+    points = points_of(setup, tuning)
+    yield progress("loading the arrays", PREPARING, STEPS)
+    return DeviceBench(setup, tuning, points)
+
+
+class DeviceBench(Bench):
+    """The device, or another process on it once a kernel has broken this one's context."""
+
+    metric = "ms"
+    by = UNTRAINED
+
+    def __init__(self, setup: Setup, tuning: Tuning, points: Points) -> None:
+        super().__init__(setup, tuning)
+        self.points = points
+        self.device = current_device().described
+        self.here: OnDevice | None = OnDevice(setup)
+        self.recipe, self.sizes = self.here.recipe, self.here.sizes
+        self.elsewhere = Elsewhere(setup.request, points.at(points.usual), self.sizes)
+        self.best = np.inf
+        self.made: dict[int, Made] = {}
+        self.finals: dict[int, Fields] = {}
+        self.body: dict[str, Any] = {}
+        self.told: Counter[str] = Counter()
+        self._seen: dict[str, Tried] = {}
+        self._ahead: dict[int, Future[Made]] = {}
+        self._pool, self._compilers = _pool()
+
+    def tried(self, point: int) -> Tried:
+        """Compiles a point and times it. Raises DeviceFault where that was the usual one."""
+        found = self._tried(point)
+        self.told[found.status] += 1
+        return found
+
+    def _tried(self, point: int) -> Tried:
+        made = self._compiled(point)
+        if made.program is None:
+            return Tried(None, "invalid", made.error)
+        if made.digest in self._seen:
+            before = self._seen[made.digest]
+            return (
+                Tried(before.value, "same", "Its machine code is that of a trial before.") if before.value else before
+            )
+        try:
+            found = self._timed(point, made)
+        except NoOtherProcess:
+            raise
+        except DeviceFault as fault:
+            if point == self.points.usual:
+                raise
+            self.here = None
+            found = Tried(None, "faulted", str(fault))
+        except (InputError, MemoryError) as error:  # what it makes has no room there
+            found = Tried(None, "invalid", str(error))
+        self._seen[made.digest] = found
+        self.best = min(self.best, found.value or np.inf)
+        return found
+
+    def _timed(self, point: int, made: Made) -> Tried:
+        """Raises DeviceFault."""
+        choices = self.points.at(point)
+        if self.here is None:
+            until = self.tuning.until
+            found = self.elsewhere.timed(choices, self.best, None if until is None else max(1.0, until - monotonic()))
+        elif made.program is not None:
+            if point == self.points.usual:
+                try:
+                    self.here.check_usual(made.program, choices)
+                except ValueError as error:
+                    return Tried(None, "wrong", str(error))
+            found = self.here.timed(made.program, choices, self.best)
+        return Tried(found.get("ms"), found["status"], found.get("note", ""), found.get("about"))
+
+    def _compiled(self, point: int) -> Made:
+        future = self._ahead.pop(point, None)
+        if future is not None and not future.cancelled():
+            made = future.result()
+        else:
+            made = make(self.recipe, self.points.at(point), self.sizes)
+        self.made[point] = made
+        return made
+
+    def coming(self, points: list[int]) -> None:
+        """Has the next points compiled, as far as processes are free for it."""
+        if self._pool is None:
+            return
+        for point in points:
+            waiting = sum(not future.done() for future in self._ahead.values())
+            if waiting >= QUEUED * self._compilers:
+                return
+            if point not in self._ahead and point not in self.made:
+                self._ahead[point] = self._pool.submit(make, self.recipe, self.points.at(point), self.sizes)
+
+    def close(self) -> None:
+        """Ends all processes."""
+        self.elsewhere.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def settled(self, trials: Trials) -> int:
+        """The faster of the two best, timed again by turns with the usual point and held against float64, where it is
+        told apart from it: the interval of how many times as fast it is lies above 1. Raises DeviceFault."""
+        usual = self.points.usual
+        least: dict[float, int] = {}
+        for point in trials.order:
+            least.setdefault(trials.times[point], point)
+        likely = [least[ms] for ms in sorted(least) if ms < trials.times[usual]][:2]
+        wanted, repeat = [usual, *likely], max(FEWEST, self.setup.request.repeat)
+        if self.here is None:
+            found = self.elsewhere.finals([self.points.at(point) for point in wanted], repeat, FINAL_S)
+        else:
+            programs = [(self.made[point].program, self.points.at(point)) for point in wanted]
+            found = self.here.finals([(p, choices) for p, choices in programs if p is not None], repeat, FINAL_S)
+        self.finals = dict(zip(wanted, found, strict=True))
+        faster = [point for point in likely if self._is_faster(point)]
+        return min(faster, key=lambda point: self.value_of(point, trials), default=usual)
+
+    def _is_faster(self, point: int) -> bool:
+        ratio = self._ratio(point)
+        return not self.finals[point]["wrong"] and min(ratio["low"], ratio["ratio"]) > 1
+
+    def _ratio(self, point: int) -> dict[str, float]:
+        """How many times as fast as the usual one it is, by turns."""
+        return ratio_of_medians(self.finals[self.points.usual]["samples"], self.finals[point]["samples"])
+
+    def value_of(self, point: int, trials: Trials) -> float:
+        """The median of the times that were taken last."""
+        return float(np.median(self.finals[point]["samples"]))
+
+    def result(self, chosen: int) -> dict[str, Any]:
+        """A run of the chosen point, as any on the device. Raises DeviceFault and Refused."""
+        choices = self.points.at(chosen)
+        if self.here is None:  # this process is of no more use
+            self.body = {**self.elsewhere.body(choices), "stopped": True}
+        else:
+            self.body = self.here.body(choices)
+        return self.body
+
+    def why(self, chosen: int, trials: Trials) -> list[str]:
+        """What was measured of the chosen point beside the usual one."""
+        found = [self._beside(point, chosen) for point in self.finals if point != self.points.usual]
+        if chosen == self.points.usual:
+            found.append("No other choice was found to be faster.")
+        return [*found, *self._reached(), *worth(self.points, chosen, trials, "ms", "measured"), *self._counted()]
+
+    def _beside(self, point: int, chosen: int) -> str:
+        ratio, times = self._ratio(point), len(self.finals[point]["samples"])
+        whose = "What was chosen" if point == chosen else "Another choice"
+        told = f"{ratio['ratio']:.3f} times as fast as the usual one ({ratio['low']:.3f} to {ratio['high']:.3f}, 95 %)"
+        apart = "" if ratio["low"] > 1 else ", and cannot be told from it"
+        wrong = ", but its result is wrong" if self.finals[point]["wrong"] else ""
+        return f"{whose} was {told}, over {times} times by turns with cold caches{apart}{wrong}."
+
+    def _reached(self) -> list[str]:
+        if not self.body.get("limit_reached"):
+            return []
+        least = max(self.body["bytes_limit_ms"], self.body["flop_limit_ms"])
+        told = f"The least that it must move and compute takes {shown(least)} ms here"
+        return [f"{told}: it reaches {self.body['limit_reached']:.0%} of what is possible."]
+
+    def _counted(self) -> list[str]:
+        told = [f"{count} {STATUSES[status]}" for status, count in self.told.items() if status in STATUSES]
+        return [f"Of the trials, {', '.join(told)}."] if told else []
+
+
+def _pool() -> tuple[ProcessPoolExecutor | None, int]:
+    """Processes that compile, where there are cores that this process leaves, and how many."""
+    compilers = min(MOST_COMPILERS, (os.cpu_count() or 1) - 2)
+    if compilers < 1:
+        return None, 0
+    try:
+        pool = ProcessPoolExecutor(compilers, multiprocessing.get_context("spawn"))
+        pool.submit(os.getpid).result()
+    except OSError:  # a server's worker may start none
+        return None, 0
+    return pool, compilers
+
+
+def points_of(setup: Setup, tuning: Tuning) -> Points:
+    """The decisions that matter most, with the options that change the kernels."""
+    given = given_options(setup, tuning)
+    options = switches(setup, "kernels", [name for name in OF_MODELS if name not in given])
+    left = WIDENING_S if tuning.until is None else min(WIDENING_S, SHARE * (tuning.until - monotonic()))
+    end = monotonic() + left
+    return widest(setup.compilation, MOST_POINTS, options, held=given, over=lambda: monotonic() > end)
