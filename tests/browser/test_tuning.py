@@ -7,8 +7,12 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
+import explorer
+from explorer.checkout import CHECKOUT
+from explorer.runtime.runs import events
+from explorer.tuner.space import widest
 from tests.browser.conftest import OpenPage
 from tests.browser.driving import edit_of, expect_edit_after
 from tests.browser.test_accessibility import axe, violations
@@ -228,3 +232,56 @@ def test_tune_says_what_it_does_and_nothing_moves_on_hover(open_page: OpenPage) 
     page.locator("#run-plane .chip").first.hover()
     page.locator("#run-main .picker").hover()
     assert page.evaluate(places) == before
+
+
+def test_decisions_of_kernels_are_taken_over_and_compared(open_page: OpenPage, axe: str) -> None:
+    """A GPU is not needed: what it makes the server say is said here, of real points."""
+    page = open_page("/?example=embedding/spmm")
+    text = (CHECKOUT / "examples" / "embedding" / "spmm.emb").read_text(encoding="utf-8")
+    points = widest(explorer.compile(text), 200)
+    tried = [points.usual, *(point for point in range(0, len(points), 9) if point != points.usual)]
+    usual = points.at(points.usual)
+    genes = [{"key": gene.key, "values": gene.values, "usual": usual.get(gene.key)} for gene in points.genes]
+
+    def answer(socket: WebSocketRoute) -> None:
+        def told(message: str | bytes) -> None:
+            order = json.loads(message)
+            if order["type"] != "run":
+                return
+            labels = {"run": order["run"], "edit": order["edit"]}
+            said = [events.space(len(points), genes, "ms", "measured", len(tried) + 4, "Made up.", [1.0, 0.8, 0.7])]
+            for number, point in enumerate(tried):
+                value = 2.0 / (1 + number)
+                said.append(events.trial(number, points.at(point), value, "timed", value, predicted=value * 1.1))
+            for event in said:
+                socket.send(json.dumps({**event, **labels}))
+
+        socket.on_message(told)
+
+    page.route_web_socket("**/ws", answer)
+    page.reload()
+    up_to_date(page)
+    page.locator('.st[data-open="kernels"]').click()
+    page.locator('.seg [data-target="gpu"]').evaluate("button => { button.disabled = false; }")
+    tune(page, 64, target="gpu")
+    expect(page.locator("#run-summary")).to_contain_text(f"trial {len(tried)} of ")
+    expect(page.locator("#run-detail")).to_contain_text("Pearson's r of their logarithms 1.00")
+    best = points.schedule_at(tried[-1])
+    changed = {key for key, value in best.items() if usual.get(key) != value}
+    expect(page.locator("#run-plane .chip.differs")).to_have_count(len(changed))
+    page.locator("#stop").click()
+    expect(page.locator("#run-main .unsteady")).to_contain_text("What was found until then is kept.")
+    assert violations(page, axe) == []
+    edit = edit_of(page)
+    page.get_by_role("button", name="Compare with the usual").click()
+    expect_edit_after(page, edit)
+    expect(page.locator("#sides .bad")).to_have_count(0)
+    assert (kept(page)["schedule"], kept(page)["against"]["schedule"]) == (best, {})
+    edit = edit_of(page)
+    page.get_by_role("button", name="Use these").click()
+    expect_edit_after(page, edit)
+    expect(page.locator("#sides")).to_have_count(0)
+    assert kept(page)["schedule"] == best
+    for key in changed:
+        expect(page.locator(f'[data-decision="{key}"]:is(select, input)')).to_have_value(json.dumps(best[key]))
+    expect(page.locator(".decisions .no")).to_have_count(0)

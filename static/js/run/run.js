@@ -140,7 +140,7 @@ function orderOf(facts, changed, { againstA, tune: tuned }) {
     batch: batchSize(),
     compiled: isShown ? shownOf(facts, target) : null,
     ...(target === "dae" ? { machine: machineValues() } : { repeat: repeats() }),
-    ...(target === "dae" || tuned ? {} : { peers: withPeers(target), torch_compile: withCompiled(target) }),
+    ...(target === "dae" ? {} : { peers: !tuned && withPeers(target), torch_compile: !tuned && withCompiled(target) }),
     ...(tuned ? { tune: tuned } : {}),
     ...(againstA && state.against
       ? { against: { ...state.against, compiled: facts.against && shownOf(facts.against, target) } }
