@@ -34,27 +34,13 @@ INFLUENTIAL = (
 
 
 class TooManyPoints(ValueError):
-    """A space of more points than it may have; the message says so."""
+    """A space of more points than it may have, or than there is time for; the message says so."""
 
 
-def points_of(
-    compilation: Compilation, allowed: Allowed, options: Options | None = None, most: int = MOST_POINTS
-) -> Points:
+def points_of(compilation: Compilation, allowed: Allowed, options: Options | None = None) -> Points:
     """The points of a model's space where some decisions and options vary. Raises ValueError where the model has no
     kernels for a GPU, and TooManyPoints."""
-    found, domains, usual = list[Values](), dict[str, dict[Value, None]](), dict[str, Value]()
-    for chosen in _combinations(options or {}):
-        same = all(getattr(compilation.options, name) == value for name, value in chosen.items())
-        version = compilation if same else compilation.with_options(**chosen)
-        if not version.ok:
-            continue
-        parts = [_Enumerated(nest, allowed, most) for nest in version.choosable().values()]
-        found += [{**chosen, **own} for own in _products([part.points for part in parts], len(found), most)]
-        if same:
-            usual = {**chosen, **{key: value for part in parts for key, value in part.usual}}
-        for key, values in [*((n, v) for n, v in (options or {}).items()), *(d for p in parts for d in p.domains())]:
-            domains.setdefault(key, {}).update(dict.fromkeys(values))
-    return Points.of([Gene(key, _in_order(values)) for key, values in domains.items()], found, usual)
+    return _points(_versions(compilation, options or {}), allowed, options or {}, MOST_POINTS)
 
 
 def widest(
@@ -68,17 +54,59 @@ def widest(
     the first first, and time: it ends early where it is `over`. Those that are `held` are left to the heuristics."""
     there = {key.rpartition(".")[2] for key in compilation.schedule}
     names = [name for name in INFLUENTIAL if name in there and name not in held]
+    versions = _versions(compilation, options or {})
     allowed: dict[str, tuple[Value, ...]] = {}
-    found = points_of(compilation, allowed, options)
+    found = _points(versions, allowed, options or {}, most)
     for name in names:
         if over():
             break
         try:
-            found = points_of(compilation, {**allowed, name: ()}, options, most)
+            found = _points(versions, {**allowed, name: ()}, options or {}, most, over)
         except TooManyPoints:
             continue
         allowed[name] = ()
     return found
+
+
+@dataclass(frozen=True)
+class _Version:
+    """The model with some options chosen, which may be those that it has, and its nests, which remember what they were
+    scheduled as."""
+
+    chosen: Mapping[str, Value]
+    is_own: bool
+    nests: tuple[Nest, ...]
+
+
+def _versions(compilation: Compilation, options: Options) -> list[_Version]:
+    """The model with every combination of options that compiles."""
+    found = []
+    for chosen in _combinations(options):
+        is_own = all(getattr(compilation.options, name) == value for name, value in chosen.items())
+        version = compilation if is_own else compilation.with_options(**chosen)
+        if version.ok:
+            found.append(_Version(chosen, is_own, tuple(version.choosable().values())))
+    return found
+
+
+def _points(
+    versions: list[_Version],
+    allowed: Allowed,
+    options: Options,
+    most: int,
+    over: Callable[[], bool] = lambda: False,
+) -> Points:
+    """The points of all versions. Raises TooManyPoints where there are more than so many, or where it is over before
+    all are found."""
+    found, domains, usual = list[Values](), dict[str, dict[Value, None]](), dict[str, Value]()
+    for version in versions:
+        parts = [_Enumerated(nest, allowed, most, over) for nest in version.nests]
+        found += [{**version.chosen, **own} for own in _products([part.points for part in parts], len(found), most)]
+        if version.is_own:
+            usual = {**version.chosen, **{key: value for part in parts for key, value in part.usual}}
+        for key, values in [*options.items(), *(d for p in parts for d in p.domains())]:
+            domains.setdefault(key, {}).update(dict.fromkeys(values))
+    return Points.of([Gene(key, _in_order(values)) for key, values in domains.items()], found, usual)
 
 
 def _combinations(options: Options) -> Iterator[dict[str, Value]]:
@@ -110,6 +138,7 @@ class _Enumerated:
     nest: Nest
     allowed: Allowed
     most: int
+    over: Callable[[], bool]
     _tails: dict[object, list[Assignment]] = field(default_factory=dict)
     _domains: dict[str, dict[Value, None]] = field(default_factory=dict)
 
@@ -142,6 +171,8 @@ class _Enumerated:
         left = [choice for choice in traced if choice.key not in known and self._varies(choice)]
         if not left:
             return [()]
+        if self.over():
+            raise TooManyPoints(f"the points of {self.nest.name} take too long: let fewer decisions vary")
         first, found = left[0], list[Assignment]()
         domain = self._domains.setdefault(first.key, dict.fromkeys(first.decision.domain))
         for value, taken in self.nest.valid(first, fixed):
