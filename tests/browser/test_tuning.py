@@ -168,6 +168,11 @@ def test_stop_keeps_what_was_found_and_a_taken_point_stops_nothing(open_page: Op
     row = page.locator("#run-history tr").first
     expect(row.locator("button")).to_contain_text(re.compile("^tune · dae · RM1:L0"))
     expect(row).to_contain_text("cycles")
+    page.locator("#tune-trials").fill("7")
+    page.locator("#tune-search").select_option("guided")
+    row.locator("button").click()
+    expect(page.locator("#tune-trials")).to_have_value("512")
+    expect(page.locator("#tune-search")).to_have_value("random")
     expect(page.locator("#run-plane")).to_contain_text(f"{found:,} cycles")
     page.get_by_role("button", name="Use these").click()
     assert simulated(page) == found

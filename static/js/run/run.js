@@ -18,7 +18,7 @@ import {
   showSample,
   showStarted,
 } from "./results.js";
-import { batchSize, chosenTarget, hindrance, repeats, showTarget, tuneHindrance, tuneSettings, withCompiled, withPeers } from "./setup.js";
+import { batchSize, chosenTarget, hindrance, repeats, showTarget, showTuneSettings, tuneHindrance, tuneSettings, withCompiled, withPeers } from "./setup.js";
 import { send } from "../socket.js";
 import { emit, isCurrent, on, state } from "../state.js";
 import { freshTuning, noteTuning } from "../tuning/tuning.js";
@@ -279,19 +279,22 @@ function addSample(going, sample) {
  * Where and how much a run of the history took; its text and options the page brings back.
  * @param {RunOrder} order
  */
-function restore({ on: target, batch, repeat, data, machine }) {
+function restore({ on: target, batch, repeat, data, machine, tune: tuned }) {
   setTarget(target);
   const list = byId("run-data", HTMLSelectElement);
   if ([...list.options].some(({ value }) => value === data)) list.value = data;
   byId("run-batch", HTMLInputElement).value = String(batch);
   if (repeat) byId("run-repeat", HTMLInputElement).value = String(repeat);
   if (target === "dae") setMachine(machine ?? {});
+  if (tuned) showTuneSettings(tuned);
   paint();
 }
 
 export function exportRun() {
   if (!current?.outcome) return;
-  save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
+  const { number: of, outcome, tuning } = current;
+  const told = tuning ? { ...outcome, space: tuning.space, trials: tuning.trials } : outcome;
+  save(`run-${of}.json`, JSON.stringify(told, null, 1), "application/json");
 }
 
 function loseConnection() {

@@ -30,6 +30,11 @@ export const tuneSettings = () => ({
   search: /** @type {NonNullable<RunOrder["tune"]>["search"]} */ (byId("tune-search", HTMLSelectElement).value),
   seed: 0,
 });
+/** @param {NonNullable<RunOrder["tune"]>} tune */
+export function showTuneSettings({ trials, search }) {
+  field("tune-trials").value = String(trials);
+  byId("tune-search", HTMLSelectElement).value = search;
+}
 /** @param {Target} on */
 export const withPeers = (on) => field(on === "gpu" ? "run-peers" : "run-cpu-peers").checked;
 

@@ -1,5 +1,5 @@
 // The trial that is chosen: what came of it, what it is made of, and the ways to have it.
-import { around, h, many, query } from "../dom.js";
+import { around, h, query } from "../dom.js";
 import { adoptPoint, chipsOf, genesOf, inWords, pointOf } from "./choices.js";
 import { figure, unitOf } from "./plot.js";
 import { say } from "../page.js";
@@ -92,27 +92,27 @@ function take(order, point, way, number) {
 export const focusDetails = (parent) => (query(parent, "button") ?? parent).focus();
 
 /**
- * All trials, for those who read no drawing; its buttons choose one.
- * @param {Tuning} tuning
+ * A table of all trials, for those who read no drawing; its buttons choose one.
+ * @param {Space} space
  */
-export function tableOf({ space, trials }) {
-  if (!space) return h("table.tb");
+export function tableOf(space) {
   const words = ["trial", unitOf(space), ...(space.predicted ? ["predicted"] : []), "best so far", "what it changed"];
-  const rows = trials.map((trial) => {
-    const changed = genesOf(space.genes, trial.choices).filter(({ differs }) => differs).map(inWords).join(", ");
-    return h(
-      "tr",
-      h("td", h("button.of", { type: "button", "data-trial": trial.number, "aria-label": `Trial ${trial.number}` }, String(trial.number))),
-      h("td", trial.value === null ? trial.status : figure(space, trial.value)),
-      ...(space.predicted ? [h("td", figure(space, trial.predicted))] : []),
-      h("td", figure(space, trial.best)),
-      h("td.wrap", changed || "nothing: the usual point"),
-    );
-  });
+  const head = h("tr", words.map((text) => h("th", { scope: "col" }, text)));
+  return h("table.tb.trials", h("caption.vh", `All trials, ${space.source}`), h("thead", head), h("tbody"));
+}
+
+/**
+ * @param {Space} space
+ * @param {Trial} trial
+ */
+export function rowOf(space, { number, choices, value, predicted, best, status }) {
+  const changed = genesOf(space.genes, choices).filter(({ differs }) => differs).map(inWords).join(", ");
   return h(
-    "table.tb.trials",
-    h("caption.vh", `${many(trials.length, "trial")}, ${space.source}`),
-    h("thead", h("tr", words.map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", rows),
+    "tr",
+    h("td", h("button.of", { type: "button", "data-trial": number, "aria-label": `Trial ${number}` }, String(number))),
+    h("td", value === null ? status : figure(space, value)),
+    ...(space.predicted ? [h("td", figure(space, predicted))] : []),
+    h("td", figure(space, best)),
+    h("td.wrap", changed || "nothing: the usual point"),
   );
 }

@@ -1,7 +1,7 @@
 // A tuning while it goes and when it has ended: the best so far, predicted against measured, the trial that is chosen.
 import { around, byId, h, many, query } from "../dom.js";
 import { drawCurve, signOf } from "./curve.js";
-import { came, focusDetails, showDetails, tableOf } from "./details.js";
+import { came, focusDetails, rowOf, showDetails, tableOf } from "./details.js";
 import { figure, makePicker, tellPicker, unitOf } from "./plot.js";
 import { times } from "../run/levels.js";
 import { correlation, drawScatter, predictedOf } from "./scatter.js";
@@ -222,15 +222,15 @@ function randomInWords({ expected }, isRandom) {
 }
 
 /**
+ * Adds what is new to the table, where it is looked at.
  * @param {HTMLDetailsElement} table
  * @param {Tuning} tuning
  */
-function fillTable(table, tuning) {
-  if (!table.open) return;
-  const focused = document.activeElement instanceof HTMLElement && table.contains(document.activeElement) ? document.activeElement.dataset.trial : undefined;
-  for (const old of table.querySelectorAll("table")) old.remove();
-  table.append(tableOf(tuning));
-  if (focused !== undefined) query(table, `[data-trial="${focused}"]`)?.focus({ preventScroll: true });
+function fillTable(table, { space, trials }) {
+  if (!table.open || !space) return;
+  const found = query(table, "table", HTMLTableElement) ?? table.appendChild(tableOf(space));
+  const [body] = found.tBodies;
+  body.append(...trials.slice(body.rows.length).map((trial) => rowOf(space, trial)));
 }
 
 /**
