@@ -50,7 +50,7 @@ function shareDone(run) {
 
 /** @param {Run} run */
 function progressLine(run) {
-  if (run.tuning?.trials.length) return `${progressOf(run.tuning)}, best ${bestOf(run.tuning)}`;
+  if (run.tuning?.trials.length) return `${progressOf(run.tuning)}, best ${bestOf(run.tuning).join(", ")}`;
   const waiting = run.progress?.what ?? (run.status === "queued" ? "waiting for its turn" : "starting");
   if (isTimed(run)) return run.samples.length ? `${ownTimes(run).length} of ${run.settings.repeat}` : waiting;
   const last = run.samples.at(-1);
@@ -75,11 +75,12 @@ function summary(run, reason) {
   const parts = reason ? [h("span.bad", reason)] : [];
   const outcome = run?.outcome;
   if (!run || !outcome) return reason ? parts : ["not run yet"];
-  const found = bestOf(run.tuning);
+  const [found, ...gained] = bestOf(run.tuning);
+  const best = found ? [h("b.num", found), ...gained.map((words) => h("span.num", words))] : [];
   if (outcome.event !== "result")
-    return [...parts, ...(found ? [h("b.num", found)] : []), h("span", outcome.title ?? outcome.message)];
+    return [...parts, ...best, h("span", outcome.title ?? outcome.message)];
   if (!outcome.matches_reference) return [...parts, h("span.bad", "does not match the reference")];
-  if (found) return [...parts, h("b.num", found), h("span", `the best of ${many(run.tuning?.trials.length ?? 0, "trial")}`)];
+  if (found) return [...parts, ...best, h("span", `the best of ${many(run.tuning?.trials.length ?? 0, "trial")}`)];
   const isSimulated = outcome.target === "dae";
   const figure = isSimulated ? `${whole(outcome.cycles)} cycles` : `${Number(outcome.median_ms.toPrecision(3))} ms`;
   const good = h("span.good", icon("check"));

@@ -64,7 +64,9 @@ export function showDetails(parent, order, { space, trials, best, tuned }, numbe
  * @param {Tuned} tuned
  */
 const timedAgain = (space, { usual, best, gain }) =>
-  `Timed again at the end, by turns with the usual: ${figure(space, best)} of ${figure(space, usual)} ${unitOf(space)}, ${times(gain)} its speed`;
+  gain === 1
+    ? `Timed again at the end: ${figure(space, best)} ${unitOf(space)}`
+    : `Timed again at the end, by turns with the usual: ${figure(space, best)} of ${figure(space, usual)} ${unitOf(space)}, ${times(gain)} its speed`;
 
 /** @param {Trial} trial */
 function ways({ number, value }) {

@@ -23,14 +23,15 @@ export function noteTuning(tuning, event) {
 }
 
 /**
- * `12,345 cycles, 1.42×`: the best of a tuning that has one.
+ * `12,345 cycles` and `1.42× the usual's speed`: the best of a tuning; empty where it has none.
  * @param {Tuning | undefined} tuning
  */
 export function bestOf(tuning) {
-  if (!tuning?.space || tuning.best === null) return "";
-  const { space } = tuning;
+  if (!tuning?.space || tuning.best === null) return [];
+  const { space, best, tuned } = tuning;
   const { least, gain } = figuresOf(tuning);
-  return `${figure(space, least)} ${unitOf(space)}${gain ? `, ${times(gain)} the usual's speed` : ""}`;
+  const words = tuned && best === 0 ? "nothing faster was found" : gain ? `${times(gain)} the usual's speed` : "";
+  return [`${figure(space, least)} ${unitOf(space)}`, words].filter(Boolean);
 }
 
 /** @param {Tuning | undefined} tuning */
