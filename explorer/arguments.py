@@ -227,6 +227,9 @@ def _add_run(commands: Any) -> None:
         default=[],
         help="a parameter of the dae machine, as in mshrs=64 (a wrong name lists them); may repeat",
     )
+    told = "run what is usual, whatever `tune` has found for this model, data and device"
+    parser.add_argument("--no-tuned", action="store_true", help=told)
+    _add_store(parser, "the file that `tune` keeps what it found in")
     beside = parser.add_mutually_exclusive_group()
     beside.add_argument(
         "--peer",
@@ -236,6 +239,10 @@ def _add_run(commands: Any) -> None:
         " take half of --timeout to compile; may repeat; default on gpu: eager, where it is installed",
     )
     beside.add_argument("--no-peers", action="store_true", help="on gpu, time nothing beside it")
+
+
+def _add_store(parser: argparse.ArgumentParser, told: str) -> None:
+    parser.add_argument("--store", metavar="FILE", help=f"{told}; default: one in the platform's folder for caches")
 
 
 def _add_tune(commands: Any) -> None:
@@ -258,6 +265,13 @@ def _add_tune(commands: Any) -> None:
     told = "stop after so many seconds; no trial begins in the last fifth of them; default 120"
     parser.add_argument("--timeout", metavar="S", type=float, default=120.0, help=told)
     parser.add_argument("--memory", metavar="SIZE", help="as for `run`")
+    parser.add_argument(
+        "--schedule",
+        metavar="OUT",
+        dest="export",
+        help="on gpu, write the schedule that was chosen to this file, as `run --schedule` takes it",
+    )
+    _add_store(parser, "the file that keeps what was found for later runs")
     told = "a parameter of the dae machine, which then stays as it is; may repeat"
     parser.add_argument("--machine", metavar="NAME=N", action="append", default=[], help=told)
 

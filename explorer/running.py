@@ -6,19 +6,22 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.arguments import BadInput, did_you_mean, read_memory, read_options, read_parameters, read_sizes
 from explorer.models import fit_model, read_model, read_schedule
-from explorer.runtime.runs.console import show, summary
+from explorer.runtime.runs.console import flags, show, summary
 from explorer.runtime.runs.events import outcome
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
     from explorer.runtime.run import RunRequest
+    from explorer.tuner.kept import Found, Kept
 
+T = TypeVar("T")
 BAD_INPUT = 2
 FAILED = 1
 _WHOLE = {
@@ -32,15 +35,22 @@ def run(arguments: argparse.Namespace) -> int:
     """`explorer run`; its exit status."""
     _check_numbers(arguments, {"batch": 1, "repeat": 1, "seed": 0})
     compilation = fit_model(arguments).compilation
+    asked = _request(arguments, compilation)
+    found = _found_before(arguments, asked, compilation)
     request = replace(
-        _request(arguments, compilation),
-        schedule=read_schedule(arguments),
+        asked,
+        options={**asked.options, **(found.options if found else {})},
+        machine={**asked.machine, **(found.machine if found else {})},
+        schedule=found.schedule if found else read_schedule(arguments),
         repeat=arguments.repeat,
         peers=_beside(arguments),
         compile_seconds=arguments.timeout / 2 if "compile" in (arguments.peer or ()) else None,
         written="" if arguments.program is None else _written(arguments, compilation),
     )
-    return _told(arguments, _last_of(arguments, request))
+    last = _last_of(arguments, request)
+    if found is not None and last["event"] == "result":
+        last["kept"] = asdict(found)
+    return _told(arguments, last)
 
 
 def tune(arguments: argparse.Namespace) -> int:
@@ -50,10 +60,89 @@ def tune(arguments: argparse.Namespace) -> int:
     _check_numbers(arguments, {"batch": 1, "seed": 0, "trials": 2})
     if arguments.trials > MOST_TRIALS:
         raise BadInput(f"--trials takes at most {MOST_TRIALS}, not {arguments.trials}")
-    request = _request(arguments, fit_model(arguments).compilation)
-    asked = {"trials": arguments.trials, "search": arguments.search, "seed": arguments.seed}
-    request = replace(request, tune={**asked, "seconds": arguments.timeout})
-    return _told(arguments, _last_of(arguments, request))
+    _check_export(arguments)
+    compilation = fit_model(arguments).compilation
+    asked = _request(arguments, compilation)
+    key = _with_store(arguments, lambda _: _key(asked, compilation), "")  # or why there is no such file
+    how = {"trials": arguments.trials, "search": arguments.search, "seed": arguments.seed}
+    last = _last_of(arguments, replace(asked, tune={**how, "seconds": arguments.timeout}))
+    if last["event"] == "result":
+        last["tuned"]["kept"] = bool(key) and _keep(arguments, key, last)
+        if arguments.export is not None:
+            _export(arguments.export, last)
+    return _told(arguments, last)
+
+
+def _check_export(arguments: argparse.Namespace) -> None:
+    """Raises BadInput for a schedule that cannot be written, before it is searched for."""
+    from explorer.compiler.stages import CHOSEN
+    from explorer.runtime.targets.table import TARGETS
+
+    if arguments.export is None:
+        return
+    if TARGETS[arguments.on].stage not in CHOSEN:
+        able = " or ".join(name for name, target in TARGETS.items() if target.stage in CHOSEN)
+        raise BadInput(f"--schedule goes with --on {able}: what is chosen elsewhere is printed as flags")
+    try:
+        with open(arguments.export, "a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise BadInput(f"{arguments.export}: cannot be written: {error.strerror}") from None
+
+
+def _export(path: str, last: Mapping[str, Any]) -> None:
+    """Writes the schedule that was chosen, as `explorer run --schedule` reads it."""
+    from explorer.compiler.decisions import Schedule
+
+    tuned = last["tuned"]
+    given = " ".join(flags(tuned))
+    told = f"# {last['name']} on {last['device']}: {tuned['gain']:.3f} times as fast, {last['source']} {last['date']}\n"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(told + (f"# to be given besides: {given}\n" if given else "") + str(Schedule.of(tuned["schedule"])))
+
+
+def _keep(arguments: argparse.Namespace, key: str, last: Mapping[str, Any]) -> bool:
+    """Keeps what a search found, for later runs; whether it did."""
+    from explorer.tuner.kept import Found
+
+    found = Found.of(last)
+    return found is not None and _with_store(arguments, lambda kept: kept.keep(key, found), False)
+
+
+def _key(asked: RunRequest, compilation: Compilation) -> str:
+    from explorer.runtime.targets.table import TARGETS
+    from explorer.tuner.kept import key_of
+
+    return key_of(asked, compilation, TARGETS[asked.on].device())
+
+
+def _found_before(arguments: argparse.Namespace, asked: RunRequest, compilation: Compilation) -> Found | None:
+    """What an earlier search found for a run like this, unless the arguments say what to run."""
+    if arguments.no_tuned or arguments.schedule is not None or arguments.program is not None:
+        return None
+    found: Found | None = _with_store(arguments, lambda kept: kept.find(_key(asked, compilation)), None)
+    if found is not None:
+        told = f"as `explorer tune` found on {found.at[:10]}, {found.gain:.3f} times as fast; --no-tuned leaves it out"
+        print(f"{' '.join(flags(asdict(found))) or 'a schedule'}: {told}", file=sys.stderr)
+    return found
+
+
+def _with_store(arguments: argparse.Namespace, work: Callable[[Kept], T], otherwise: T) -> T:
+    """What `work` makes of the file that has what searches found; otherwise where there is none. Raises BadInput for a
+    file that was named and cannot be used: of the usual one that is told, and it is done without."""
+    from explorer.tuner.kept import Kept, KeptError, usual_file
+
+    path = usual_file() if arguments.store is None else Path(arguments.store)
+    if path is None:
+        return otherwise
+    try:
+        with Kept(path) as kept:
+            return work(kept)
+    except KeptError as error:
+        if arguments.store is not None:
+            raise BadInput(f"--store {error}") from None
+        print(f"explorer: {error}", file=sys.stderr)
+        return otherwise
 
 
 def _check_numbers(arguments: argparse.Namespace, least: Mapping[str, int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from explorer.compiler.decisions import printed_value
+from explorer.compiler.decisions import Schedule, printed_value
 from explorer.runtime.runs.events import GIVEN, OF_TEXT, Event
 
 START_OF_LINE = "\r\x1b[K"
@@ -75,20 +75,30 @@ def summary(result: Mapping[str, Any]) -> str:
         lines += [f"  {unit:7} {_shares(result[unit])}" for unit in ("access", "execute")]
         lines += _basis_lines(result)
     bounds = result["limits"]
+    if kept := result.get("kept"):
+        lines.append(
+            f"  kept    as `explorer tune` found on {kept['at'][:10]}: {' '.join(flags(kept)) or 'a schedule'}"
+        )
     lines += _tuned_lines(result["tuned"]) if result.get("tuned") else []
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
     return "\n".join(lines)
 
 
+def flags(tuned: Mapping[str, Any]) -> list[str]:
+    """What to give to the command line for what was chosen, but for the schedule, which is a file's."""
+    given = [f"--option {name}={printed_value(value)}" for name, value in tuned["options"].items()]
+    return given + [f"--machine {name}={value}" for name, value in tuned["machine"].items()]
+
+
 def _tuned_lines(tuned: Mapping[str, Any]) -> list[str]:
     """What a search has found, how to ask for it, and why."""
     before, after = (f"{_value(tuned[name])} {tuned['metric']}" for name in ("usual", "best"))
-    given = [f"--option {name}={printed_value(value)}" for name, value in tuned["options"].items()]
-    given += [f"--machine {name}={value}" for name, value in tuned["machine"].items()]
     return [
         f"  tuned   {tuned['gain']:.3f} times as fast as usual: {after} instead of {before}, after"
         f" {_many(tuned['trials'], 'trial')} of {_many(tuned['points'], 'point')}",
-        f"  give    {' '.join(given) or 'nothing: the usual choice is the fastest that was found'}",
+        f"  give    {' '.join(flags(tuned)) or 'nothing: the usual choice is the fastest that was found'}",
+        *(f"  chosen  {line}" for line in str(Schedule.of(tuned["schedule"])).splitlines()),
+        *(["  kept    for later runs of this model on this data and device, which say so"] if tuned["kept"] else []),
         *(f"  why     {sentence}" for sentence in tuned["why"]),
     ]
 

@@ -39,6 +39,8 @@ class Target:
     missing: Callable[[], str] = lambda: ""
     free_bytes: Callable[[], int] | None = None
     """What its own memory has left, where it has its own."""
+    device: Callable[[], str] = lambda: ""
+    """What its times are of: "" for what is the same on every computer."""
 
     @property
     def stage(self) -> str:
@@ -114,6 +116,18 @@ def _free_on_gpu() -> int:
     return device.available_bytes()
 
 
+def _gpu() -> str:
+    from explorer.runtime.targets.gpu import device
+
+    return device.current_device().described
+
+
+def _processor() -> str:
+    from explorer.runtime.targets.cpu import device_name
+
+    return device_name()
+
+
 TARGETS: dict[TargetName, Target] = {
     "gpu": Target(
         name="gpu",
@@ -124,6 +138,7 @@ TARGETS: dict[TargetName, Target] = {
         reads=frozenset({"repeat", "peers"}),
         missing=_no_gpu,
         free_bytes=_free_on_gpu,
+        device=_gpu,
     ),
     "cpu": Target(
         name="cpu",
@@ -132,6 +147,7 @@ TARGETS: dict[TargetName, Target] = {
         run="explorer.runtime.on_cpu",
         computing=_on_cpu,
         reads=frozenset({"repeat", "peers"}),
+        device=_processor,
     ),
     "dae": Target(
         name="dae",
