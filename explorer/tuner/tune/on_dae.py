@@ -6,6 +6,7 @@ A trial is a simulation, over a part of the data where all of it would take long
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -128,30 +129,42 @@ class MachineBench(Bench):
     def settled(self, trials: Trials) -> int:
         """The fastest point, with no other options than it needs and the smallest queues that were simulated to be
         within 1 % of it; no slower than the usual point."""
-        points, chosen = self.points, trials.best
-        try:
-            chosen = self._plainest(trials, chosen)
+        points, before = self.points, trials.times[trials.best]
+        chosen = self._plainest(trials, trials.best)
+        with suppress(BudgetSpent):
             for level in range(OPT_LEVELS):
                 self._take(trials, chosen, "opt", level)
-            chosen = min(chosen, trials.best, key=trials.times.__getitem__)
             self._take(trials, chosen, f"{MACHINE}queue_bytes", SIZES["queue_bytes"][-1])
-            chosen = min(chosen, trials.best, key=trials.times.__getitem__)
-            most = min(NEAR * trials.times[chosen], trials.times[points.usual])
-            for place, gene in enumerate(points.genes):
-                if gene.key.startswith(MACHINE):
-                    chosen = self._smallest(trials, chosen, place, most)
-        except BudgetSpent:
-            pass
+        if trials.times[trials.best] < before:
+            chosen = self._plainest(trials, trials.best)
+        most = min(NEAR * trials.times[trials.best], trials.times[points.usual])
+        for place, gene in enumerate(points.genes):
+            if gene.key.startswith(MACHINE):
+                chosen = self._smallest(trials, chosen, place, most)
         return chosen
 
     def _plainest(self, trials: Trials, chosen: int) -> int:
-        """The point with each option as usual that is no slower for it. Raises BudgetSpent."""
-        for key, value in options_of(self.points.at(self.points.usual)).items():
-            if self.points.at(chosen).get(key, value) != value:
-                other = self._take(trials, chosen, key, value)
-                if other is not None and trials.times[other] <= trials.times[chosen]:
-                    chosen = other
+        """The point with no larger queue than usual that does not gain enough, and with each option as usual that is no
+        slower for it; as far as there are trials."""
+        usual = self.points.at(self.points.usual)
+        with suppress(BudgetSpent):
+            most = min(NEAR * trials.times[chosen], trials.times[self.points.usual])
+            for place, gene in enumerate(self.points.genes):
+                if gene.key.startswith(MACHINE) and self._is_larger(chosen, place):
+                    chosen = self._tried_with(trials, chosen, gene.key, usual[gene.key], most)
+            for key, value in options_of(usual).items():
+                if self.points.at(chosen).get(key, value) != value:
+                    chosen = self._tried_with(trials, chosen, key, value, trials.times[chosen])
         return chosen
+
+    def _is_larger(self, point: int, place: int) -> bool:
+        """Whether a gene of a point is larger than usual."""
+        return bool(self.points.ordinals[point, place] > self.points.ordinals[self.points.usual, place])
+
+    def _tried_with(self, trials: Trials, point: int, key: str, value: Value, most: float) -> int:
+        """The point that differs in one gene, if it takes so much at most. Raises BudgetSpent."""
+        other = self._take(trials, point, key, value)
+        return point if other is None or trials.times[other] > most else other
 
     def _take(self, trials: Trials, point: int, key: str, value: Value) -> int | None:
         """Tries the valid point that is like another but for one gene, or nearly; None where there is none such. Raises

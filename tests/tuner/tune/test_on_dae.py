@@ -105,6 +105,14 @@ def test_a_larger_queue_is_not_chosen_where_a_smaller_one_is_as_good() -> None:
     assert any(sentence.startswith("queue_bytes") for sentence in said[-1]["tuned"]["why"])
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_few_trials_choose_no_larger_queue_for_nothing(seed: int) -> None:
+    said = search(BAGS, tune={"trials": 8, "seed": seed, "search": "random"}, data="tiny")
+    hold_together(said)
+    assert said[-1]["tuned"]["machine"].get("queue_bytes", 0) <= 8192
+    assert said[-1]["tuned"]["machine"].get("control_tokens", 0) <= 2048
+
+
 def test_a_queue_that_is_too_small_is_no_choice() -> None:
     said = search(text_of("embedding/sls"), tune={"trials": 60, "search": "random"}, data="tiny")
     hold_together(said)
