@@ -146,11 +146,13 @@ def _tuned(bench: Bench, found: Found) -> dict[str, Any]:
     points, trials = bench.points, found.trials
     usual, own = points.at(points.usual), points.at(found.chosen)
     differing = {key: value for key, value in own.items() if usual.get(key, value) != value or key not in usual}
+    # A decision is named where it has its usual value too: beside other choices, the heuristics may choose otherwise.
+    decided = schedule_of(own) if differing else {}
     before, after = (bench.value_of(point, trials) for point in (points.usual, found.chosen))
     return {
         **{"usual": before, "best": after, "gain": before / after, "metric": bench.metric},
         "choices": differing,
-        **{"options": options_of(differing), "schedule": schedule_of(differing), "machine": machine_of(differing)},
+        **{"options": options_of(differing), "schedule": decided, "machine": machine_of(differing)},
         "why": [*bench.why(found.chosen, trials), *_ended(bench, trials)],
         **{"trials": len(trials.order), "points": len(points), "kept": False},
     }
