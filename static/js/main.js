@@ -41,7 +41,7 @@ import { startQueues } from "./stages/queues.js";
 import { startSides, swapSides, toggleComparison } from "./compare/sides.js";
 import { isData, sendData, startDropping } from "./run/dropping.js";
 import { exportRuns, exportTable } from "./run/history.js";
-import { compareLevels, exportRun, run, runBoth, setTarget, startRuns, stop } from "./run/run.js";
+import { compareLevels, exportRun, run, runBoth, setTarget, startRuns, stop, tune } from "./run/run.js";
 import { startSpent } from "./run/spent.js";
 import { resetMachine } from "./run/machine.js";
 import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from "./model/settings.js";
@@ -124,6 +124,7 @@ const actions = {
   target: chooseTarget,
   text: (element) => changePane(paneOf(element), { drawn: false }),
   theme: toggleTheme,
+  tune,
 };
 
 /**

@@ -97,7 +97,7 @@ export interface Stop {
   options: Options;
 }
 /** What names mean: web/guide/words.py. */
-export type Meanings = Record<"passes" | "options" | "words", Record<string, string>>;
+export type Meanings = Record<"passes" | "options" | "controls" | "words", Record<string, string>>;
 
 // --- a compilation: web/pages.py (_facts), compiler/to_json.py
 
@@ -258,7 +258,7 @@ export interface Labels {
   /** Where the page has got to in a run that a queue keeps, with which it can go on over another connection. */
   at?: string;
 }
-export type RunEvent = Labels & (Queued | Started | Repeated | Progress | Sample | Result | Failed);
+export type RunEvent = Labels & (Queued | Started | Repeated | Progress | Sample | Space | Trial | Result | Failed);
 
 export interface Queued {
   event: "queued";
@@ -303,6 +303,58 @@ export interface MachineState {
 export interface MachineSample extends MachineState {
   event: "sample";
 }
+
+/** A value that is chosen: of an option, a decision or a parameter of the machine. */
+export type Chosen = string | number | boolean;
+/** What is tuned: the points to choose from, and how they are compared. */
+export interface Space {
+  event: "space";
+  points: number;
+  genes: Gene[];
+  metric: "cycles" | "ms";
+  source: string;
+  predicted: boolean;
+  /** What predicts, or why nothing does. */
+  by: string;
+  budget: number;
+  /** What random search is expected to have after each trial, by the predictions, as shares of the usual point. */
+  expected: number[] | null;
+}
+/** Something that is chosen at each point: an option, a decision (`SpMM_0.chunk`), a parameter of the machine. */
+export interface Gene {
+  key: string;
+  values: Chosen[];
+  usual?: Chosen | null;
+}
+export type TrialStatus = "timed" | "same" | "stopped" | "invalid" | "wrong" | "faulted";
+/** A point that was tried; the first is the usual one. `predicted` is in the unit of `value`. */
+export interface Trial {
+  event: "trial";
+  number: number;
+  choices: Record<string, Chosen>;
+  value: number | null;
+  predicted: number | null;
+  status: TrialStatus;
+  note: string;
+  /** Whether the search asked for it, and not what is said of the best. */
+  searched: boolean;
+  best: number | null;
+}
+/** What a tuning has found. */
+export interface Tuned {
+  usual: number;
+  best: number;
+  gain: number;
+  metric: "cycles" | "ms";
+  choices: Record<string, Chosen>;
+  options: Options;
+  schedule: Schedule;
+  machine: Record<string, number>;
+  why: string[];
+  trials: number;
+  points: number;
+  kept: boolean;
+}
 export interface Failed {
   event: "failed";
   kind: string;
@@ -346,6 +398,8 @@ export interface Checked {
   inverses?: Preparation;
   /** Of an op. */
   preprocessing?: Step[];
+  /** Of a tuning. */
+  tuned?: Tuned | null;
   /** Side A, where two sides were compared. */
   against?: Against;
   /** What it spent, of a right result; null where a GPU has not told. */
@@ -544,6 +598,7 @@ interface AnyRun {
   /** All that decides its result but the level. */
   key: string;
   isComparison: boolean;
+  tuning?: Tuning;
   device?: string;
   source?: string;
   progress?: Progress;
@@ -552,6 +607,15 @@ interface AnyRun {
   repeated?: string;
   /** Of a run that has ended. */
   outcome?: Result | Failed;
+}
+/** A tuning as the page keeps it. */
+export interface Tuning {
+  space: Space | null;
+  trials: Trial[];
+  /** The number of the best trial, and of the one that was picked to be shown. */
+  best: number | null;
+  picked: number | null;
+  tuned: Tuned | null;
 }
 export interface TimedRun extends AnyRun {
   target: "cpu" | "gpu";
@@ -618,6 +682,7 @@ export interface RunOrder extends Choices {
   peers?: boolean;
   torch_compile?: boolean;
   against?: Choices & { compiled: ShownProgram | null };
+  tune?: { trials: number; search: "guided" | "genetic" | "random"; seed: number };
 }
 /** What the stages show, which the server holds a run against. */
 export interface ShownProgram {

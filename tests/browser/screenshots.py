@@ -74,6 +74,13 @@ def run(page: Page) -> None:
     expect(page.locator("#run-check")).to_contain_text("Matches")
 
 
+def tuning(page: Page) -> None:
+    page.locator("#dock-toggle").click()
+    page.locator("#run-data").select_option("RM1:L0")
+    page.locator("#tune").click()
+    expect(page.locator("#run-check")).to_contain_text("Matches")
+
+
 def drawn(page: Page) -> None:
     pane(page, "graph").locator("[data-act=drawn]").click()
     expect(pane(page, "graph").locator(".nd").first).to_be_attached()
@@ -108,6 +115,7 @@ STATES = (
     State("sides", "/?example=embedding/sls", sides, tab="run"),
     State("machine", "/?example=embedding/sls", machine, tab="run"),
     State("run", "/?example=kge/transr", run, tab="run"),
+    State("tuning", "/?example=embedding/sls", tuning, tab="run"),
     State("drawn", "/?example=rgnn/rgat", drawn),
     State("backward", "/?example=rgnn/rgat", backward),
     State("errors", "/?example=kge/transr", errors, tab="model"),

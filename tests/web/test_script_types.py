@@ -44,6 +44,9 @@ def said(client: TestClient, root: Path) -> list[tuple[str, Any]]:
         for number, (name, on) in enumerate(product(DATA, NEEDED)):
             socket.send_json(order(number, texts[name], on=on, data=DATA[name], batch=64))
             told += [("RunEvent", event) for event in events_of(socket, number)]
+        tuned = order(8, texts["embedding/sls"], on="dae", data=DATA["embedding/sls"])
+        socket.send_json({**tuned, "tune": {"trials": 3, "search": "random"}})
+        told += [("RunEvent", event) for event in events_of(socket, 8)]
         socket.send_json(order(9, BROKEN))
         told += [("RunEvent", event) for event in events_of(socket, 9)]
     return told
@@ -87,7 +90,7 @@ def without(message: dict[str, Any], field: str) -> dict[str, Any]:
 
 def test_what_the_server_says_is_of_the_scripts_types(said: list[tuple[str, Any]], tmp_path: Path, root: Path) -> None:
     kinds = {message["event"] for name, message in said if name == "RunEvent"}
-    assert kinds >= {"started", "progress", "sample", "result", "failed"}
+    assert kinds >= {"started", "progress", "sample", "space", "trial", "result", "failed"}
     # A result that lacks a field is told: then silence about the others says something.
     right = {message["target"]: message for _, message in said if message.get("matches_reference")}
     assert right.keys() == NEEDED.keys()

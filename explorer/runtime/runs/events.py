@@ -60,11 +60,13 @@ def space(
     source: Source,
     budget: int,
     by: str,
-    predicted: bool = False,
+    expected: Sequence[float] | None = None,
 ) -> Event:
     """What a search chooses from: how many points, the values of what varies, each with the usual one, and how many
-    trials it may take. `by` is a sentence: what predicts the points, or why nothing does."""
-    told = {"metric": metric, "source": source, "predicted": predicted, "by": by, "budget": budget}
+    trials it may take. `by` is a sentence: what predicts the points, or why nothing does; where something does, that
+    makes `expected` of random search the best value after each trial, the usual point first, as a share of its own."""
+    predicted = {"predicted": expected is not None, "expected": None if expected is None else list(expected)}
+    told = {"metric": metric, "source": source, **predicted, "by": by, "budget": budget}
     return {"event": "space", "points": points, "genes": list(genes), **told}
 
 
@@ -76,10 +78,13 @@ def trial(
     best: float,
     note: str = "",
     predicted: float | None = None,
+    searched: bool = True,
 ) -> Event:
     """One point that was tried, and the best value of all until then; the first, of number 0, is the usual one. What
-    was `predicted` is in the unit of the values, as if the usual point's had been predicted right."""
+    was `predicted` is in the unit of the values, as if the usual point's had been predicted right. A point that no
+    search has asked for was tried for what is said of the best."""
     found = {"value": value, "predicted": predicted, "status": status, "note": note, "best": best}
+    found["searched"] = searched
     return {"event": "trial", "number": number, "choices": dict(choices), **found}
 
 

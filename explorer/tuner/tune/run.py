@@ -19,6 +19,7 @@ from explorer.runtime.runs.simulate import streamed
 from explorer.runtime.targets.gpu.device import DeviceFault
 from explorer.runtime.targets.table import TARGETS, TargetName
 from explorer.runtime.tuning import SearchName, Tuning, TuningError
+from explorer.tuner.replay import expected_random
 from explorer.tuner.search import Breeding, Search, Trials, at_random, genetic, guided
 from explorer.tuner.tune.bench import Bench, Tried, machine_of, options_of, schedule_of
 
@@ -78,7 +79,17 @@ def _space(bench: Bench) -> Event:
     genes = [{"key": gene.key, "values": list(gene.values), "usual": usual.get(gene.key)} for gene in points.genes]
     budget = min(bench.tuning.trials, len(points))
     source = TARGETS[bench.setup.request.on].source
-    return events.space(len(points), genes, bench.metric, source, budget, bench.by, bench.predicted is not None)
+    return events.space(len(points), genes, bench.metric, source, budget, bench.by, _expected(bench, budget))
+
+
+def _expected(bench: Bench, budget: int) -> list[float] | None:
+    """What random search is expected to have after each trial, by what is predicted of all points, as shares of what
+    is predicted of the usual one, which it begins with."""
+    if bench.predicted is None:
+        return None
+    usual = bench.points.usual
+    others = np.minimum(np.delete(bench.predicted, usual) / bench.predicted[usual], 1.0)
+    return [1.0, *(expected_random(others, budget - 1).tolist() if budget > 1 else ())]
 
 
 def _searched(bench: Bench, post: Callable[[Event], None]) -> Found:
@@ -88,6 +99,7 @@ def _searched(bench: Bench, post: Callable[[Event], None]) -> Found:
     budget = max(1, tuning.trials - bench.apart)
     trials = Trials(said.value, budget, over=lambda: tuning.is_late, coming=bench.coming)
     SEARCHES[tuning.search](points, trials, bench.predicted, seed=tuning.seed)
+    said.searched = False
     trials.budget = tuning.trials
     return Found(trials, bench.settled(trials))
 
@@ -101,6 +113,7 @@ class _Said:
     number: int = 0
     best: float = np.inf
     usual: float = np.inf
+    searched: bool = True
 
     def value(self, point: int) -> float:
         """What the search is to know of a point, infinity for nothing."""
@@ -111,7 +124,8 @@ class _Said:
             self.best = min(self.best, tried.value)
         predicted = self._predicted(point)
         choices = self.bench.points.at(point)
-        self.post(events.trial(self.number, choices, tried.value, tried.status, self.best, tried.note, predicted))
+        about = tried.note, predicted, self.searched
+        self.post(events.trial(self.number, choices, tried.value, tried.status, self.best, *about))
         self.number += 1
         known = tried.value if tried.value is not None else tried.about
         return np.inf if known is None else known
@@ -132,11 +146,13 @@ def _tuned(bench: Bench, found: Found) -> dict[str, Any]:
     points, trials = bench.points, found.trials
     usual, own = points.at(points.usual), points.at(found.chosen)
     differing = {key: value for key, value in own.items() if usual.get(key, value) != value or key not in usual}
+    # A decision is named where it has its usual value too: beside other choices, the heuristics may choose otherwise.
+    decided = schedule_of(own) if differing else {}
     before, after = (bench.value_of(point, trials) for point in (points.usual, found.chosen))
     return {
         **{"usual": before, "best": after, "gain": before / after, "metric": bench.metric},
         "choices": differing,
-        **{"options": options_of(differing), "schedule": schedule_of(differing), "machine": machine_of(differing)},
+        **{"options": options_of(differing), "schedule": decided, "machine": machine_of(differing)},
         "why": [*bench.why(found.chosen, trials), *_ended(bench, trials)],
         **{"trials": len(trials.order), "points": len(points), "kept": False},
     }

@@ -279,8 +279,9 @@ class Checked(BaseModel):
 
 class Tuned(Answer):
     """What a search has found: the value of the usual point and of the one that was chosen, how many times as fast that
-    is, what differs in it, as `options`, decisions of a `schedule` and parameters of the `machine`, and why it was
-    chosen. `kept` is what later runs on this computer use."""
+    is, the `choices` that differ in it, those of `options` and of the `machine` apart, and why it was chosen. Where any
+    differ, the `schedule` has all decisions that were chosen from, so that the heuristics choose none of them. `kept`
+    is what later runs on this computer use."""
 
     usual: Annotated[float, Field(ge=0)]
     best: Annotated[float, Field(ge=0)]

@@ -86,7 +86,8 @@ class Gene(Answer):
 
 class Space(Event):
     """What a search chooses from, and how many trials it may take. `by` says what predicts the points, or why nothing
-    does."""
+    does; `expected` is what random search is expected to have after each trial, by these predictions, as shares of the
+    usual point, which comes first."""
 
     event: Literal["space"]
     points: Count
@@ -94,13 +95,15 @@ class Space(Event):
     metric: Metric
     source: Source
     predicted: bool
+    expected: list[Annotated[float, Field(ge=0, le=1)]] | None
     by: str
     budget: Count
 
 
 class Trial(Event):
     """A point that a search has tried; the first, of number 0, is the usual one. Without a `value` it cannot be chosen,
-    which its `note` says why. `best` is the best value until then."""
+    which its `note` says why. `best` is the best value until then. What was not `searched` was tried for what is said
+    of the best."""
 
     event: Literal["trial"]
     number: Count
@@ -109,6 +112,7 @@ class Trial(Event):
     predicted: Annotated[float, Field(ge=0)] | None
     status: TrialStatus
     note: str
+    searched: bool
     best: Annotated[float, Field(ge=0)]
 
 

@@ -1,4 +1,4 @@
-"""What every pass, option and word of an IR means, in a sentence each: shown on hover and on focus.
+"""What every pass, option, control and word of an IR means, in a sentence each: shown on hover and on focus.
 
 `tests/web/guide/test_words.py` holds the table against the pipeline, the options and the grammars of the IRs."""
 
@@ -80,6 +80,15 @@ OPTIONS: Mapping[str, str] = {
     "toggle_callbacks": "Sends a nonzero's row when it changes (Ember §7.4).",
 }
 """By the name of an option what it does."""
+
+CONTROLS: Mapping[str, str] = {
+    "tune": "Tries other options, decisions of kernels and parameters of the machine on these data, the usual ones"
+    " first, and says which are fastest. Nothing of the page changes until you use what it has found.",
+    "trials": "How many points are tried at most. The usual one is among them, so what is found is never slower.",
+    "search": "Which point is tried next: guided learns from those that were tried, and from what is predicted, where"
+    " something is; genetic crosses the fastest (G-Sparse §III-D); random draws, and is what the others are to beat.",
+}
+"""By the name of a control of the page what it does, where its label does not say enough."""
 
 _EXECUTE = {
     "size": "A size that is known now: the number that a letter in shapes stands for.",
@@ -275,7 +284,8 @@ WORDS: Mapping[str, str] = {
 @cache
 def as_json() -> str:
     """The whole table."""
-    return json.dumps({"passes": dict(PASSES), "options": dict(OPTIONS), "words": dict(WORDS)}, separators=(",", ":"))
+    tables = {"passes": PASSES, "options": OPTIONS, "controls": CONTROLS, "words": WORDS}
+    return json.dumps({kind: dict(table) for kind, table in tables.items()}, separators=(",", ":"))
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS
 from explorer.compiler.pipeline import STAGES
+from explorer.runtime import tuning
 from explorer.runtime.targets.table import TARGETS, USUAL
 from explorer.web import limits, settings
 from explorer.web.panes import code, decisions, patches, views
@@ -36,6 +37,7 @@ def give(most_panes: int) -> None:
         meanings=views.OPERATOR_MEANINGS,
         work_in_words=views.work_in_words,
         limits=limits,
+        tuning=tuning,
         shown=decisions.shown,
         json_value=decisions.json_value,
         quoted=quoted,

@@ -46,15 +46,17 @@ function wordAt(x, y) {
 /**
  * The names that a control or a row of a list stands for.
  * @param {Element} element
- * @returns {{ kind: "passes" | "options", name: string } | null}
+ * @returns {{ kind: "passes" | "options" | "controls", name: string } | null}
  */
 function namedBy(element) {
+  const control = element.closest("[data-means]");
+  if (control instanceof HTMLElement) return { kind: "controls", name: control.dataset.means ?? "" };
   const pass = element.closest(".pass, .at");
   if (pass) return { kind: "passes", name: (pass.querySelector(".nm, b")?.textContent ?? "").trim() };
   const row = element.closest(".op");
   if (!(row instanceof HTMLElement)) return null;
-  const control = row.querySelector("[data-option], select, input");
-  const name = row.dataset.flips ?? (control instanceof HTMLElement ? control.dataset.option || control.id : "");
+  const set = row.querySelector("[data-option], select, input");
+  const name = row.dataset.flips ?? (set instanceof HTMLElement ? set.dataset.option || set.id : "");
   return { kind: "options", name };
 }
 
@@ -102,13 +104,13 @@ function pointed({ target, clientX, clientY }) {
 }
 
 /**
- * @param {{ kind: "passes" | "options", name: string }} named
+ * @param {{ kind: "passes" | "options" | "controls", name: string }} named
  * @param {Element} element
  */
 async function explain({ kind, name }, element) {
   const meaning = (await meanings())?.[kind][name];
   if (!meaning || !element.isConnected) return hide();
-  const place = element.closest(".pass, .at, .op") ?? element;
+  const place = element.closest(".pass, .at, .op, [data-means]") ?? element;
   show(kind === "passes" ? name : "", meaning, place.getBoundingClientRect(), element.closest("button, select, input"));
 }
 

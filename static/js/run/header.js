@@ -1,9 +1,10 @@
 // The header of the run panel: always the same parts in the same places, of the run on its way or of the last one.
 import { ownTimes, ratioInWords, unitOf } from "./beside.js";
 import { shownData } from "./data.js";
-import { byId, h, icon, ms, whole } from "../dom.js";
+import { byId, h, icon, many, ms, whole } from "../dom.js";
 import { coreRange, levelOf, speedup, times } from "./levels.js";
 import { isTimed } from "./results.js";
+import { bestOf, progressOf, shareOf } from "../tuning/tuning.js";
 /** @import { DaeResult, GpuResult, Result, Run } from "../types.d.ts" */
 
 /**
@@ -17,6 +18,9 @@ export function paintHeader(run, reason) {
   const button = byId("run", HTMLButtonElement);
   button.hidden = going !== null;
   button.disabled = reason !== "";
+  const tune = byId("tune", HTMLButtonElement);
+  tune.hidden = going !== null;
+  tune.disabled = reason !== "";
   byId("stop").hidden = going === null;
   byId("run-source").textContent = going?.source ?? result?.source ?? "";
   byId("run-device").textContent = going?.device ?? (run && result ? deviceLine(run, result) : "");
@@ -36,7 +40,8 @@ function paintProgress(going) {
 
 /** @param {Run} run */
 function shareDone(run) {
-  const { progress } = run;
+  const { progress, tuning } = run;
+  if (tuning?.space) return shareOf(tuning);
   const share = progress ? progress.done / progress.total : 0;
   if (isTimed(run)) return run.samples.length ? ownTimes(run).length / run.settings.repeat : share;
   const last = run.samples.at(-1);
@@ -45,6 +50,7 @@ function shareDone(run) {
 
 /** @param {Run} run */
 function progressLine(run) {
+  if (run.tuning?.trials.length) return `${progressOf(run.tuning)}, best ${bestOf(run.tuning).join(", ")}`;
   const waiting = run.progress?.what ?? (run.status === "queued" ? "waiting for its turn" : "starting");
   if (isTimed(run)) return run.samples.length ? `${ownTimes(run).length} of ${run.settings.repeat}` : waiting;
   const last = run.samples.at(-1);
@@ -69,8 +75,12 @@ function summary(run, reason) {
   const parts = reason ? [h("span.bad", reason)] : [];
   const outcome = run?.outcome;
   if (!run || !outcome) return reason ? parts : ["not run yet"];
-  if (outcome.event !== "result") return [...parts, h("span", outcome.title ?? outcome.message)];
+  const [found, ...gained] = bestOf(run.tuning);
+  const best = found ? [h("b.num", found), ...gained.map((words) => h("span.num", words))] : [];
+  if (outcome.event !== "result")
+    return [...parts, ...best, h("span", outcome.title ?? outcome.message)];
   if (!outcome.matches_reference) return [...parts, h("span.bad", "does not match the reference")];
+  if (found) return [...parts, ...best, h("span", `the best of ${many(run.tuning?.trials.length ?? 0, "trial")}`)];
   const isSimulated = outcome.target === "dae";
   const figure = isSimulated ? `${whole(outcome.cycles)} cycles` : `${Number(outcome.median_ms.toPrecision(3))} ms`;
   const good = h("span.good", icon("check"));

@@ -4,6 +4,7 @@ import { byId, h, ms, short } from "../dom.js";
 import { keptRuns, nameIn } from "./kept.js";
 import { save } from "../stages/panes.js";
 import { emit } from "../state.js";
+import { leastOf } from "../tuning/tuning.js";
 /** @import { Entry, Failed, Result, Run, RunOrder } from "../types.d.ts" */
 
 const KEPT = "explorer-runs";
@@ -13,8 +14,13 @@ const MOST_CHARACTERS = 1_000_000; // of what is kept in the browser
 /** @type {Entry[]} the newest first */
 let entries = [];
 
-/** @param {Result | Failed} outcome */
-function figureOf(outcome) {
+/**
+ * @param {Result | Failed} outcome
+ * @param {Run["tuning"]} tuning
+ */
+function figureOf(outcome, tuning) {
+  const least = leastOf(tuning);
+  if (tuning?.space && least !== null) return tuning.space.metric === "cycles" ? `${short(least)} cycles` : `${ms(least)} ms`;
   if (outcome.event !== "result") return outcome.kind;
   if (!outcome.matches_reference) return "wrong";
   return outcome.target === "dae" ? `${short(outcome.cycles)} cycles` : `${ms(outcome.median_ms)} ms`;
@@ -22,18 +28,18 @@ function figureOf(outcome) {
 
 /**
  * What is kept of a run: what was asked, and its figures without its samples.
- * @param {Pick<Run, "order" | "samples" | "target" | "at">} run
+ * @param {Pick<Run, "order" | "samples" | "target" | "at" | "tuning">} run
  * @param {Result | Failed} outcome
  * @returns {Entry}
  */
-function entryOf({ order, samples, target, at }, outcome) {
+function entryOf({ order, samples, target, at, tuning }, outcome) {
   const right = outcome.event === "result" && outcome.matches_reference ? outcome : null;
   const timed = right && right.target !== "dae" ? right : null;
   return {
     id: nameIn(at),
     at: new Date().toISOString(),
     order,
-    figure: figureOf(outcome),
+    figure: figureOf(outcome, tuning),
     source: outcome.source ?? "",
     sizes: outcome.event === "result" ? outcome.sizes : order.sizes,
     median_ms: timed?.median_ms ?? null,
@@ -97,8 +103,9 @@ function keep() {
 // --- what changed
 
 /** @param {RunOrder} order */
-const settingsOf = ({ on: target, data, batch, repeat, machine = {}, options, peers, torch_compile: compiled, against }) => ({
+const settingsOf = ({ on: target, data, batch, repeat, machine = {}, options, peers, torch_compile: compiled, against, tune }) => ({
   target,
+  ...(tune ? { trials: tune.trials, search: tune.search } : {}),
   data,
   batch,
   ...(target === "dae" ? machine : { repeats: repeat }),
@@ -131,7 +138,7 @@ export function changes({ order, sizes }, before) {
 function paint() {
   const rows = entries.map((entry, at) => {
     const { order, figure, partial } = entry;
-    const words = [order.on, shownData(order.data), changes(entry, entries[at + 1])].join(" · ");
+    const words = [...(order.tune ? ["tune"] : []), order.on, shownData(order.data), changes(entry, entries[at + 1])].join(" · ");
     const title = `${entry.at.slice(0, 19).replace("T", " ")}: bring this text and its settings back`;
     const button = h("button.again", { type: "button", "data-again": at, title }, words);
     const shown = partial ? `${figure}, ${partial} of ${order.repeat} repeats` : figure;

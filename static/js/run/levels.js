@@ -213,6 +213,7 @@ export function showPlane(parent, result, levels) {
   const figure = h("div.plane");
   const mine = points.find(({ isMine }) => isMine);
   const reached = mine?.achieved ? h("p.label", `${mine.level} reaches ${gbs(mine.achieved)}; ${mine.x < mine.y ? "the access unit" : "the execute unit"} bounds it.`) : null;
+  parent.setAttribute("aria-label", "Access against execute");
   parent.replaceChildren(h("div.ch", h("h3", "Access against execute")), figure, ...(reached ? [reached] : []));
   drawn = { figure, points };
   resized.disconnect();

@@ -51,19 +51,22 @@ export const machineValues = () =>
       .map((field) => [field.dataset.parameter ?? "", Number(field.value)]),
   );
 
+/** @param {Record<string, number>} values those that are not usual */
+export function setMachine(values) {
+  for (const field of fields()) {
+    field.value = String(values[field.dataset.parameter ?? ""] ?? field.dataset.usual ?? "");
+    paint(field);
+  }
+  showReset();
+}
+
 export const badParameter = () => fields().find((field) => !field.checkValidity() || field.value === "");
 
 /** @param {string} name */
 export const parameter = (name) =>
   Number(query(byId("dock"), `[data-parameter="${name}"]`, HTMLInputElement)?.value ?? NaN);
 
-export function resetMachine() {
-  for (const field of fields()) {
-    field.value = field.dataset.usual ?? "";
-    paint(field);
-  }
-  showReset();
-}
+export const resetMachine = () => setMachine({});
 
 const showReset = () => (byId("machine-reset", HTMLButtonElement).disabled = Object.keys(machineValues()).length === 0);
 

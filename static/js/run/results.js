@@ -9,9 +9,11 @@ import { busyShare, forgetPlane, hasPlane, rememberLevel, showCycles, showPlane 
 import { spentTables } from "./spent.js";
 import { emit, on } from "../state.js";
 import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
-/** @import { Checked, CpuResult, DaeResult, Failed, GpuResult, Queued, Result, Right, Run, SimulatedRun, TimedRun } from "../types.d.ts" */
+import { tuningPanel } from "../tuning/tuning.js";
+/** @import { Checked, CpuResult, DaeResult, Failed, GpuResult, Queued, Result, Right, Run, SimulatedRun, TimedRun, Tuning } from "../types.d.ts" */
 
 /** @typedef {{ draw(): void, finish(result: Right): void }} Panel what a run is drawn into */
+/** @typedef {Run & { tuning: Tuning }} TuningRun */
 
 /** @type {{ redraw(): void }[]} those on the page now, redrawn with the theme */
 let charts = [];
@@ -34,6 +36,7 @@ export function showBlank(run) {
 function clearColumns() {
   for (const id of ["run-detail", "run-traffic", "run-plane"]) byId(id).replaceChildren();
   byId("run-plane").hidden = true;
+  byId("run-plane").classList.remove("trial");
   forgetPlane();
 }
 
@@ -54,13 +57,20 @@ export function showQueued({ position, message: sentence }) {
  */
 export const isTimed = (run) => run.target !== "dae";
 
+/**
+ * @param {Run} run
+ * @returns {run is TuningRun}
+ */
+const isTuning = (run) => run.tuning !== undefined;
+
 /** @param {Run} run */
 export function showStarted(run) {
+  if (isTuning(run) && !run.tuning.space) return; // nothing is known of it yet
   live = makePanel(run);
 }
 
 /** @param {Run} run */
-const makePanel = (run) => (isTimed(run) ? timesPanel(run) : queuesPanel(run));
+const makePanel = (run) => (isTuning(run) ? tuningPanel(run) : isTimed(run) ? timesPanel(run) : queuesPanel(run));
 
 const FIRST = "The run that is checked, with cold caches; it is not among the repeats";
 
@@ -161,7 +171,7 @@ export function showFailure(run, { kind, title, message: sentence, hint }) {
   const sign = kind === "cancelled" || kind === "superseded" ? "info" : kind === "timeout" ? "clock" : "err";
   cancelAnimationFrame(frame);
   byId("run-check").replaceChildren(h("span"), h("span.dim", "no result to check"));
-  if (isTimed(run) && run.samples.length && live) {
+  if ((isTuning(run) ? run.tuning.trials.length : isTimed(run) && run.samples.length) && live) {
     live.draw();
     byId("run-main").prepend(h("p.unsteady", `${title ?? titles[kind]}: ${sentence}`));
     return;
@@ -188,6 +198,7 @@ export function showResult(run, result) {
   }
   live ??= makePanel(run);
   live.finish(result);
+  if (isTuning(run)) return;
   if (result.target === "cpu" && isTimed(run)) showOnCpu(run, result);
   else if (result.target === "gpu" && isTimed(run)) showOnGpu(run, result);
   else if (result.target === "dae" && !isTimed(run)) showSimulated(run, result);

@@ -5,7 +5,7 @@ import { byId } from "../dom.js";
 import { paintHeader } from "./header.js";
 import { remember, startHistory } from "./history.js";
 import { knownLevels } from "./levels.js";
-import { machineValues, parameter, startMachine } from "./machine.js";
+import { machineValues, parameter, setMachine, startMachine } from "./machine.js";
 import { save } from "../stages/panes.js";
 import { say, showTab, tell, toggleDock } from "../page.js";
 import {
@@ -18,10 +18,11 @@ import {
   showSample,
   showStarted,
 } from "./results.js";
-import { batchSize, chosenTarget, hindrance, repeats, showTarget, withCompiled, withPeers } from "./setup.js";
+import { batchSize, chosenTarget, hindrance, repeats, showTarget, showTuneSettings, tuneHindrance, tuneSettings, withCompiled, withPeers } from "./setup.js";
 import { send } from "../socket.js";
 import { emit, isCurrent, on, state } from "../state.js";
-/** @import { Failed, GoodFacts, Options, Result, Run, RunEvent, RunOrder, Sample, ShownProgram, Target } from "../types.d.ts" */
+import { freshTuning, noteTuning } from "../tuning/tuning.js";
+/** @import { Failed, GoodFacts, Options, Result, Run, RunEvent, RunOrder, Sample, ShownProgram, Space, Target, Trial } from "../types.d.ts" */
 
 let number = 0;
 /** @type {Run | null} the run on its way, or the last one */
@@ -60,7 +61,14 @@ function whenReady(order) {
 export const run = () => whenReady(() => start({}));
 
 /** Both sides of a comparison, by turns. */
-export const runBoth = () => whenReady(() => start({}, false, true));
+export const runBoth = () => whenReady(() => start({}, { againstA: true }));
+
+/** Tries what else could be chosen, and says what is best. */
+export function tune() {
+  const reason = tuneHindrance();
+  if (reason) return say(reason);
+  whenReady(() => start({}, { tune: tuneSettings() }));
+}
 
 // Runs what this session has not yet run of the levels, this one last.
 export const compareLevels = () =>
@@ -77,20 +85,25 @@ const runIfWanted = () => wanted && isReady() && whenReady(wanted);
 
 function runNextLevel() {
   const opt = levelsToRun.shift();
-  if (opt !== undefined) start({ opt }, true);
+  if (opt !== undefined) start({ opt }, { isComparison: true });
 }
 
-/** @param {Options} changed what differs from the options of the page */
-function start(changed, isComparison = false, againstA = false) {
+/** @typedef {{ isComparison?: boolean, againstA?: boolean, tune?: RunOrder["tune"] }} How a run is meant */
+
+/**
+ * @param {Options} changed what differs from the options of the page
+ * @param {How} how
+ */
+function start(changed, how = {}) {
   const reason = hindrance();
   if (reason) return say(reason);
   const { facts } = state;
   if (!facts?.ok) return;
   if (isRunning()) stop("superseded");
   number += 1;
-  const order = orderOf(facts, changed, againstA);
+  const order = orderOf(facts, changed, how);
   const key = JSON.stringify({ ...order, run: 0, edit: 0, compiled: null, options: { ...order.options, opt: 0 } });
-  current = runOf(order, key, isComparison);
+  current = runOf(order, key, how.isComparison ?? false);
   send(order);
   toggleDock(true);
   if (matchMedia("(max-width: 699px)").matches) showTab("run");
@@ -102,10 +115,10 @@ function start(changed, isComparison = false, againstA = false) {
 /**
  * @param {GoodFacts} facts
  * @param {Options} changed
- * @param {boolean} againstA
+ * @param {How} how
  * @returns {RunOrder}
  */
-function orderOf(facts, changed, againstA) {
+function orderOf(facts, changed, { againstA, tune: tuned }) {
   const { text, sizes, defaultSizes, schedule, edit } = state;
   const target = chosenTarget();
   // What is refused is on no stage: those are the compiler's.
@@ -127,7 +140,8 @@ function orderOf(facts, changed, againstA) {
     batch: batchSize(),
     compiled: isShown ? shownOf(facts, target) : null,
     ...(target === "dae" ? { machine: machineValues() } : { repeat: repeats() }),
-    ...(target === "dae" ? {} : { peers: withPeers(target), torch_compile: withCompiled(target) }),
+    ...(target === "dae" ? {} : { peers: !tuned && withPeers(target), torch_compile: !tuned && withCompiled(target) }),
+    ...(tuned ? { tune: tuned } : {}),
     ...(againstA && state.against
       ? { against: { ...state.against, compiled: facts.against && shownOf(facts.against, target) } }
       : {}),
@@ -149,7 +163,8 @@ const shownOf = ({ programs, sizes, options }, target) => ({ program: programs[t
  */
 function runOf(order, key, isComparison) {
   const { run: ordered, edit, on: target, data, batch } = order;
-  const common = { number: ordered, order, edit, family: familyInHand(), status: /** @type {const} */ ("queued"), key, isComparison };
+  const tuning = order.tune ? freshTuning() : undefined;
+  const common = { number: ordered, order, edit, family: familyInHand(), status: /** @type {const} */ ("queued"), key, isComparison, tuning };
   if (target !== "dae") return { ...common, target, samples: [], settings: { data, batch, repeat: repeats() } };
   return { ...common, target, samples: [], settings: { data, batch, queue: parameter("queue_bytes") } };
 }
@@ -168,8 +183,10 @@ export function stop(kind = "cancelled") {
 }
 
 /** @param {Run} going */
-const keptOf = (going) =>
-  isTimed(going) && going.samples.length ? "The repeats until then are kept." : "Nothing was measured yet.";
+function keptOf(going) {
+  if (going.tuning?.trials.length) return "What was found until then is kept.";
+  return isTimed(going) && going.samples.length ? "The repeats until then are kept." : "Nothing was measured yet.";
+}
 
 /**
  * Whether what a run takes is what the page shows now: a comment or another pane's option changes nothing of it.
@@ -177,7 +194,10 @@ const keptOf = (going) =>
  * @param {GoodFacts} facts
  */
 function isOf({ order }, facts) {
-  const { compiled, against } = order;
+  const { compiled, against, tune: tuned } = order;
+  // A point that is taken over or compared is another program of the same text.
+  if (tuned && order.text === state.text && JSON.stringify(compiled?.sizes) === JSON.stringify(facts.sizes))
+    return facts.family === "score" || order.data === facts.data;
   if (!compiled || (against && !against.compiled)) return order.edit === facts.edit;
   /** @type {(taken: ShownProgram, side: ShownProgram) => boolean} */
   const isSame = (taken, side) => taken.program === side.program && JSON.stringify(taken.sizes) === JSON.stringify(side.sizes);
@@ -194,7 +214,7 @@ function end(going, outcome) {
   going.outcome = outcome;
   if (outcome.event === "result") {
     showResult(going, outcome);
-    if (outcome.matches_reference) emit("ran", outcome);
+    if (outcome.matches_reference && !going.tuning) emit("ran", outcome);
   } else showFailure(going, outcome);
   remember(going, outcome);
   paint();
@@ -214,6 +234,7 @@ function receive(event) {
   else if (event.event === "repeated") beginAnew(going, event.message);
   else if (event.event === "progress") going.progress = event;
   else if (event.event === "sample") addSample(going, event);
+  else if (event.event === "space" || event.event === "trial") addTo(going, event);
   else if (event.event === "started") {
     Object.assign(going, { status: "running", device: event.device, source: event.source });
     showStarted(going);
@@ -228,7 +249,19 @@ function receive(event) {
 function beginAnew(going, reason) {
   Object.assign(going, { status: "queued", repeated: reason, progress: undefined });
   going.samples.length = 0;
+  if (going.tuning) Object.assign(going.tuning, freshTuning());
   showBlank(going);
+}
+
+/**
+ * @param {Run} going
+ * @param {Space | Trial} event
+ */
+function addTo(going, event) {
+  if (!going.tuning) return;
+  noteTuning(going.tuning, event);
+  if (event.event === "space") showStarted(going);
+  else showSample();
 }
 
 /**
@@ -246,18 +279,22 @@ function addSample(going, sample) {
  * Where and how much a run of the history took; its text and options the page brings back.
  * @param {RunOrder} order
  */
-function restore({ on: target, batch, repeat, data }) {
+function restore({ on: target, batch, repeat, data, machine, tune: tuned }) {
   setTarget(target);
   const list = byId("run-data", HTMLSelectElement);
   if ([...list.options].some(({ value }) => value === data)) list.value = data;
   byId("run-batch", HTMLInputElement).value = String(batch);
   if (repeat) byId("run-repeat", HTMLInputElement).value = String(repeat);
+  if (target === "dae") setMachine(machine ?? {});
+  if (tuned) showTuneSettings(tuned);
   paint();
 }
 
 export function exportRun() {
   if (!current?.outcome) return;
-  save(`run-${current.number}.json`, JSON.stringify(current.outcome, null, 1), "application/json");
+  const { number: of, outcome, tuning } = current;
+  const told = tuning ? { ...outcome, space: tuning.space, trials: tuning.trials } : outcome;
+  save(`run-${of}.json`, JSON.stringify(told, null, 1), "application/json");
 }
 
 function loseConnection() {

@@ -3,7 +3,7 @@ import { byId, need, queryAll } from "../dom.js";
 import { badParameter } from "./machine.js";
 import { isConnected } from "../socket.js";
 import { isBroken, state } from "../state.js";
-/** @import { Target } from "../types.d.ts" */
+/** @import { RunOrder, Target } from "../types.d.ts" */
 
 /** @type {Target} */
 let target = "dae";
@@ -24,6 +24,17 @@ const field = (id) => byId(id, HTMLInputElement);
 
 export const batchSize = () => Number(field("run-batch").value);
 export const repeats = () => Number(field("run-repeat").value);
+/** @returns {RunOrder["tune"]} */
+export const tuneSettings = () => ({
+  trials: Number(field("tune-trials").value),
+  search: /** @type {NonNullable<RunOrder["tune"]>["search"]} */ (byId("tune-search", HTMLSelectElement).value),
+  seed: 0,
+});
+/** @param {NonNullable<RunOrder["tune"]>} tune */
+export function showTuneSettings({ trials, search }) {
+  field("tune-trials").value = String(trials);
+  byId("tune-search", HTMLSelectElement).value = search;
+}
 /** @param {Target} on */
 export const withPeers = (on) => field(on === "gpu" ? "run-peers" : "run-cpu-peers").checked;
 
@@ -46,6 +57,14 @@ export function hindrance() {
   if (bad) return boundsOf(field(bad.id), bad.name);
   const wrong = target === "dae" ? badParameter() : undefined;
   return wrong ? boundsOf(wrong, wrong.labels?.[0].textContent ?? "") : "";
+}
+
+// Why a tuning cannot start, where a run can.
+export function tuneHindrance() {
+  const trials = field("tune-trials");
+  if (!trials.checkValidity() || trials.value === "") return boundsOf(trials, "number of trials");
+  const standing = state.facts?.ok && state.facts.edited.length > 0;
+  return standing ? "Tune chooses what the compiler makes of the text: undo the edits of stages first." : "";
 }
 
 /**

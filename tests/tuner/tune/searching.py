@@ -49,8 +49,13 @@ def hold_together(said: list[Event]) -> None:
         assert trial["best"] == best
     assert last["matches_reference"]
     assert tuned["gain"] == tuned["usual"] / tuned["best"] >= 1.0
-    assert {**tuned["options"], **{f"machine.{name}": value for name, value in tuned["machine"].items()}} | tuned[
-        "schedule"
-    ] == tuned["choices"]
-    assert any(trial["choices"].items() >= tuned["choices"].items() for trial in trials)
+    named = {**tuned["options"], **{f"machine.{name}": value for name, value in tuned["machine"].items()}}
+    decided = {key: value for key, value in tuned["choices"].items() if key not in named}
+    assert {**named, **decided} == tuned["choices"]
+    assert decided.items() <= tuned["schedule"].items()
+    all_chosen = {**tuned["choices"], **tuned["schedule"]}
+    of_chosen = [trial["choices"] for trial in trials if trial["choices"].items() >= all_chosen.items()]
+    assert of_chosen
+    decisions = [{key for key in each if "." in key and not key.startswith("machine.")} for each in of_chosen]
+    assert not tuned["choices"] or set(tuned["schedule"]) in decisions
     assert tuned["why"]

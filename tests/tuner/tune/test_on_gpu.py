@@ -51,7 +51,7 @@ def test_a_faster_schedule_is_found_checked_and_told(how: str, small: dict[str, 
     assert not space["predicted"]
     assert all("." in gene["key"] for gene in space["genes"])
     assert last["tuned"]["gain"] > 1.5
-    assert last["tuned"]["schedule"] == last["tuned"]["choices"]
+    assert last["tuned"]["schedule"].items() >= last["tuned"]["choices"].items()
     assert last["limits"]["compulsory_bytes"] > 0
     assert last["kernels"][0]["threads"] * 1e-2 <= last["tuned"]["best"]
     assert Schedule.of(last["tuned"]["schedule"])

@@ -17,6 +17,7 @@ from explorer.compiler.pipeline import STAGES
 from explorer.lexers import INDEX_SETS
 from explorer.web.examples import examples
 from explorer.web.guide import language, tour, words
+from explorer.web.templates import environment
 
 GRAMMARS = sorted(Path(next(iter(grammars.__path__))).glob("*.lark"))
 
@@ -37,6 +38,12 @@ def test_passes_are_explained() -> None:
 
 def test_options_are_explained() -> None:
     assert set(words.OPTIONS) == {field.name for field in fields(Options)}
+
+
+def test_controls_are_explained_where_the_page_asks_for_it() -> None:
+    pieces = Path(environment.__file__).parent.rglob("*.html")
+    named = {name for piece in pieces for name in re.findall(r'data-means="(\w+)"', piece.read_text(encoding="utf-8"))}
+    assert named == set(words.CONTROLS)
 
 
 @pytest.mark.parametrize("grammar", GRAMMARS, ids=lambda path: path.stem)
