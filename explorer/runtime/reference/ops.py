@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from explorer.runtime.reference.evaluator import Binding, Handle, Table
+from explorer.runtime.reference.evaluator import Binding, Handle, Table, is_counted
 from explorer.runtime.reference.graph import GraphData, reduce_runs
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64, Arithmetic
 from explorer.runtime.reference.numbers.primitives import Array, Numbers, joined, pick, spread
@@ -198,8 +198,8 @@ class OpEvaluator(RowEvaluator):
         """The variables of the loops over entries in a loop's body, whose data may be returned behind it."""
         for node in walk(body):
             match node:
-                case ast.For(target=ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name), *_])):
-                    yield name
+                case ast.For(target=ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name), *_]), iter=over):
+                    yield from () if is_counted(over) else (name,)
 
     def descend(self, target: ast.expr, over: ast.expr, body: Sequence[ast.AST], scope: Scope) -> tuple[Scope, Numbers]:
         """The scope of a loop over the entries of the rows' owners, and the row that each entry comes from."""

@@ -117,7 +117,7 @@ score Near(h: entity, r: relation, t: entity):
 
 def functions() -> tuple[Call, ...]:
     """The built-in functions and those of the prelude, as they are called."""
-    built_in = (Call(f"{name}({', '.join(known.parameters)})", known.about) for name, known in BUILTINS.items())
+    built_in = (Call(known.call, known.about) for known in BUILTINS.values())
     return tuple(sorted((*built_in, *_helpers()), key=lambda call: call.written))
 
 

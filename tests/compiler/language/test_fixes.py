@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[str, str, str | None]] = {
     "tan": (SCORE, "return sum(tan(E[h] - E[t]))", None),
     "elu": (SCORE, "return sum(elu(E[h]) * E[t])", None),
     "sqr": (SCORE, "return sum(sqr(E[h] - E[t]))", None),
-    "floor": (SCORE, "x = E[h] - floor(E[h])\nreturn sum(x * E[t])", None),
+    "ceil": (SCORE, "x = ceil(E[h]) - E[h]\nreturn sum(x * E[t])", None),
     "rounding down": (SCORE, "return sum(E[h] * E[t]) // 2", None),
     "mish": (SCORE, "return sum(E[h] * mush(E[t]))", None),
     "a numbered name": (SCORE, "x1 = E[h]\nreturn sum(x2 * E[t])", None),
@@ -136,7 +136,7 @@ WRONG: dict[str, tuple[str, str, str | None]] = {
     "a source": (LAYER, NODES.format("sum(x[e.source] for e in n.incoming_edges())"),
                  NODES.format("sum(x[e.src] for e in n.incoming_edges())")),
     "batch norm": (LAYER, NODES.format("batch_norm(x[n])"), None),
-    "a computed size": (SCORE.replace("K = 4", "K = D // 2"), "return norm((E[h] - E[t]) @ P[r])", None),
+    "a size by a later one": (SCORE.replace("D = 8, K = 4", "K = D // 2, D = 8"), "return norm(E[h] - E[t])", None),
 }  # fmt: skip
 
 

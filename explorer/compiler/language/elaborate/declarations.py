@@ -134,7 +134,7 @@ def _tensor(
         origin=(declaration.extent,),
         name=declaration.name.text,
         sets=tuple(sets),
-        dims=tuple(dims),
+        dims=tuple(dims) if declaration.extents else (1,),  # a number of its own is an array of one element
         kind=declaration.kind,
     )
 

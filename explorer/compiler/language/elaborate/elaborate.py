@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
-from explorer.compiler.language.elaborate.binding import bind_builtin, bind_helper
 from explorer.compiler.language.elaborate.builder import GraphBuilder
-from explorer.compiler.language.elaborate.calls import call_builtin
 from explorer.compiler.language.elaborate.elements import Elements
 from explorer.compiler.language.elaborate.indexing import take_attribute, take_rows, take_slice
 from explorer.compiler.language.elaborate.loops import Loops
-from explorer.compiler.language.elaborate.operations import Operations
 from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.elaborate.values.arrange import Arranging
+from explorer.compiler.language.elaborate.values.binding import bind_builtin, bind_helper, split_axis
+from explorer.compiler.language.elaborate.values.calls import call_builtin
+from explorer.compiler.language.elaborate.values.operations import Operations
 from explorer.compiler.language.names.builtins import (
     BUILTINS,
     FORMULAS,
@@ -42,7 +43,7 @@ from explorer.compiler.language.parsing import syntax
 DEEPEST_RECURSION = 100
 """Of `expression` in itself: 20 brackets with four levels of precedence in each, and the helpers around them."""
 
-LEAVES = (syntax.Name, syntax.Number, syntax.Call, syntax.Text, syntax.Comprehension)
+LEAVES = (syntax.Name, syntax.Number, syntax.Call, syntax.Text, syntax.Comprehension, syntax.Listing)
 """Expressions without one that begins them."""
 
 COMPUTED = (syntax.Assignment, syntax.CallStatement, syntax.Loop, syntax.Return)
@@ -136,7 +137,7 @@ class Elaborator:
             case syntax.Return():
                 message = "'return' stands behind the loops, at the end of the definition"
                 self.collector.report(message, statement.extent)
-            case syntax.Declarations() if self.loops.level != self.loops.base:
+            case syntax.Declarations() if self.loops.level != self.loops.base or self.loops.unrolling.depth:
                 message = "tensors are declared at the beginning of the definition, outside of loops"
                 self.collector.report(message, statement.tensors[0].extent)
             case syntax.Broken():
@@ -210,6 +211,8 @@ class Elaborator:
                 return self.operations.number(node.value, node.extent, node.text)
             case syntax.Call():
                 return self._call(node)
+            case syntax.Listing():
+                self.collector.report("a list stands in concat and stack: concat([a, b])", node.extent)
         return None
 
     def _apply(self, node: syntax.Expression, inner: Entity | None) -> Entity | None:
@@ -270,7 +273,8 @@ class Elaborator:
                 return None
             case Table() if not entity.tensor.sets:
                 site = OperationSite(entity.tensor.name, node.extent, node.extent)
-                return self.operations.gather(site, entity, ())
+                row = self.operations.gather(site, entity, ())
+                return row if entity.declaration.extents else Arranging(self.operations, site).reshaped(row, ())
             case Table():
                 sets = " and ".join(entity.tensor.sets)
                 maps = self.maps_for(entity.tensor.sets)
@@ -291,7 +295,7 @@ class Elaborator:
 
     def whole(self, node: syntax.Expression, what: str) -> int | None:
         """An expression that must be a whole number, known now."""
-        entity = self.value(node, self.expression(node))
+        entity = self.value(node, self._argument(node))
         if entity is None:
             return None
         if isinstance(entity, Constant) and isinstance(entity.value, int):
@@ -326,10 +330,19 @@ class Elaborator:
         for argument in node.arguments:
             if isinstance(argument.value, syntax.Comprehension):
                 return self.loops.comprehension(node, argument.value)
+        function = None if name in self._helpers else builtin(name)
+        axis: int | None = None
+        if function is not None:
+            if name in LATER and any(isinstance(argument.value, syntax.Text) for argument in node.arguments):
+                self.collector.report(LATER[name], node.function.extent)
+                return None
+            node, place = split_axis(node, function)
+            axis = None if place is None else self.whole(place, "an axis")
+            if place is not None and axis is None:
+                return None
         entities = [self._argument(argument.value) for argument in node.arguments]
         if name in self._helpers:
             return self._inline(node, self._helpers[name], entities)
-        function = builtin(name)
         if function is None:
             if name not in self._unknown:
                 self._report_unknown_function(node)
@@ -340,7 +353,7 @@ class Elaborator:
         nodes = [node.arguments[place].value for place in places]
         values = [self.value(node.arguments[place].value, entities[place]) for place in places]
         known = [value for value in values if value is not None]
-        return call_builtin(self.operations, node, function, nodes, known) if len(known) == len(values) else None
+        return call_builtin(self.operations, node, function, nodes, known, axis) if len(known) == len(values) else None
 
     def _argument(self, node: syntax.Expression) -> Entity | None:
         """An argument of a call: a value, or a name of data for a helper."""

@@ -40,8 +40,11 @@ class Entered:
     variables: Mapping[str, Entity]
 
 
-def enter(elaborator: Elaborator, iterator: syntax.Iterator, variables: tuple[syntax.Name, ...]) -> Entered | None:
-    """What a loop goes over; None where that is wrong, and reported."""
+def enter(
+    elaborator: Elaborator, iterator: syntax.Iterator | syntax.Numbers, variables: tuple[syntax.Name, ...]
+) -> Entered | None:
+    """What a loop over elements goes over; None where that is wrong, and reported."""
+    assert isinstance(iterator, syntax.Iterator)
     return _Iterator(elaborator, iterator, variables).entered()
 
 
@@ -126,7 +129,7 @@ class _Iterator:
 
     def is_own_row(self, structure: Structure) -> bool:
         """Whether the argument of `A.row(i)` is the row of the loop around."""
-        argument = self.iterator.argument
+        argument = self.iterator.arguments[0] if self.iterator.arguments else None
         index = self.elaborator.expression(argument) if argument is not None else None
         if argument is not None and index is None:
             return False
@@ -157,7 +160,7 @@ class _Iterator:
             message = f"'{self.text}' has no '{self.method}'{hint}"
             self.elaborator.collector.report(message, method.extent, listed, fixes)
             return False
-        if (self.iterator.argument is None) == bool(takes):
+        if len(self.iterator.arguments) != len(takes):
             message = f"it is {self.text}.{self.method}({takes})"
             wrong = "lacks its row" if takes else "takes nothing in its brackets"
             self.elaborator.collector.report(f"'{self.text}.{self.method}' {wrong}: {message}", self.iterator.extent)

@@ -10,6 +10,7 @@ from explorer.compiler.language.diagnostics import Fix, slice_text
 from explorer.compiler.language.elaborate.elements import Elements
 from explorer.compiler.language.elaborate.iterators import Entered, Level, enter
 from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.elaborate.unrolling import Unrolling
 from explorer.compiler.language.names.builtins import ALIASES
 from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row
 from explorer.compiler.language.names.structures import Structure
@@ -38,17 +39,23 @@ class Loops:
         self.letters: dict[str, list[str]] = {}
         """The variables of loops that have ended and the sets that they went over: `return n["h"]` uses them."""
         self._outer: frozenset[str] = frozenset()
+        self.unrolling = Unrolling(elaborator)
 
     # Loops
 
     def run(self, loop: syntax.Loop) -> None:
         """A `for` with its block."""
+        if isinstance(loop.iterator, syntax.Numbers):
+            if not self.unrolling.run(loop):
+                self._forget(loop)
+            return
         if self._structure.kind == "triples":
-            message = f"a {self.family} has no loops: it computes the same for every triple"
-            self._report(message, loop.header, "Loops over nodes and edges belong to a layer.")
+            message = f"a {self.family} has no loops over elements: it computes the same for every triple"
+            detail = "Loops over nodes and edges belong to a layer; one over numbers is: for k in 0..K:"
+            self._report(message, loop.header, detail)
             return
         entered = enter(self._elaborator, loop.iterator, loop.variables)
-        if entered is None or not all(self._check_variable(variable) for variable in loop.variables):
+        if entered is None or not all(self.is_free(variable) for variable in loop.variables):
             # What the loop would have written is not known: silence stands for it.
             self._forget(loop)
             return
@@ -83,7 +90,7 @@ class Loops:
                     scope[name] = entity
             elaborator.scope, self.level, self._outer = scope, outer_level, outer_names
 
-    def _check_variable(self, variable: syntax.Name) -> bool:
+    def is_free(self, variable: syntax.Name) -> bool:
         """Whether a loop's variable is a name of its own."""
         bound = self._elaborator.scope.get(variable.text)
         if bound is None and not self._elaborator.is_size(variable.text):
@@ -105,15 +112,10 @@ class Loops:
 
     def assign(self, statement: syntax.Assignment) -> None:
         """`e["x"] = y` and the updates `+=`, `-=`, `*=`, `/=`."""
-        if self._structure.kind == "triples":
-            if statement.operator:
-                detail = f"Write x = x {statement.operator} y."
-                self._report(f"the language has no '{statement.operator}='", statement.span, detail)
-            else:
-                self._report(f"a {self.family} has no data on elements: assign to a name", statement.target.extent)
-            return
         if isinstance(statement.target, syntax.Name):
             self._update_name(statement, statement.target)
+        elif self._structure.kind == "triples":
+            self._report(f"a {self.family} has no data on elements: assign to a name", statement.target.extent)
         else:
             self._assign_data(statement, statement.target)
 
@@ -268,19 +270,21 @@ class Loops:
 
     # Expressions
 
-    def comprehension(self, node: syntax.Call, element: syntax.Comprehension) -> Row | None:
+    def comprehension(self, node: syntax.Call, element: syntax.Comprehension) -> Row | Constant | None:
         """`sum(x[e.src] for e in n.incoming_edges())`."""
+        if isinstance(element.iterator, syntax.Numbers):
+            return self.unrolling.comprehension(node, element)
         name = ALIASES.get(node.function.text, node.function.text)
         if name not in SEGMENT_FUNCTIONS or len(node.arguments) > 1:
             known = ", ".join(SEGMENT_FUNCTIONS)
             self._report(f"what takes a 'for' is one of {known}, with nothing else", node.extent)
             return None
         if self._structure.kind == "triples":
-            detail = "Sums over edges belong to a layer."
-            self._report("scores have no comprehensions: 'sum' takes one expression", element.extent, detail)
+            detail = "Sums over edges belong to a layer; a score's go over numbers: sum(W[k] for k in 0..K)."
+            self._report("scores have no comprehensions over elements", element.extent, detail)
             return None
         entered = enter(self._elaborator, element.iterator, element.variables)
-        if entered is None or not all(self._check_variable(variable) for variable in element.variables):
+        if entered is None or not all(self.is_free(variable) for variable in element.variables):
             return None
         if not entered.level.end:
             message = f"a reduction goes over {self._structure.reduced}"

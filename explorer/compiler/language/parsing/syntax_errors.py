@@ -10,7 +10,7 @@ from explorer.compiler.language.parsing.tree import span_of
 
 Description = tuple[str, Span, str, tuple[Fix, ...]]
 
-OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "AT"])
+OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "DOUBLE_STAR", "AT", "COMPARE"])
 KEYWORDS = frozenset(["DIM", "SCORE", "DEF", "PARAM", "INPUT", "RETURN", "LAYER", "OP", "FOR", "IN"])
 SYMBOLS = {
     "_COLON": "':'", "_COMMA": "','", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
@@ -70,9 +70,17 @@ def _describe_foreign(line: list[Token], position: int, accepted: set[str]) -> D
     token = line[position]
     span = span_of(token)
     previous = line[position - 1] if position else None
-    if token.type == "STAR" and previous is not None and previous.type == "STAR":
-        both = Span(span.line, span.column - 1, span.end_line, span.end_column)
-        return "the language has no power '**'", both, "Write x * x for the square of x, or use exp and log.", ()
+    if (
+        token.type == "COMPARE"
+        and "COMPARE" not in accepted
+        and any(part.type == "COMPARE" for part in line[:position])
+    ):
+        return (
+            f"a comparison has two sides: '{token}' cannot follow another",
+            span,
+            "Both at once are (a < b) * (b < c).",
+            (),
+        )
     if previous is not None and token.type == "FOR":
         detail = "As in sum(x[e.src] for e in n.incoming_edges()) or sum(T[i] for i in b)."
         return "a 'for' stands behind the first argument of sum, mean, max or min", span, detail, ()

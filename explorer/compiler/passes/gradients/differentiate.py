@@ -43,7 +43,7 @@ from explorer.compiler.ir.graph import (
 )
 from explorer.compiler.ir.index_sets import CONTAINERS, count_name
 from explorer.compiler.ir.node import Names, Origin
-from explorer.compiler.passes.gradients.derivatives import derivative
+from explorer.compiler.passes.gradients.derivatives import changes_with, derivative
 from explorer.compiler.passes.gradients.shifts import shifts
 from explorer.compiler.passes.graph.writer import ValueWriter
 from explorer.compiler.report import Report
@@ -111,7 +111,7 @@ class _Backward:
                 continue
             operator = value.operator
             learnt = isinstance(operator, Gather) and self._learnt(operator.tensor)
-            if learnt or any(name in active for name in operands(operator)):
+            if learnt or any(name in active for name in _passing(operator)):
                 active.add(value.name)
         return active
 
@@ -256,7 +256,7 @@ class _Backward:
 
     def _elementwise(self, value: Value, operator: Elementwise, upstream: Value) -> None:
         for position, name in enumerate(operator.operands):
-            if name not in self.active:
+            if name not in self.active or not changes_with(operator, position):
                 continue
             factor = self._factor(value, operator, position)
             part = upstream if factor is None else self._times(upstream, factor, value)
@@ -389,3 +389,10 @@ class _Backward:
             part = Slice(operand=upstream.name, start=start, stop=stop, origin=value.origin)
             self._hand(name, part, shape, value)
             start = stop
+
+
+def _passing(operator: Operator) -> tuple[str, ...]:
+    """The operands with which an operator's result changes."""
+    if isinstance(operator, Elementwise):
+        return tuple(name for place, name in enumerate(operator.operands) if changes_with(operator, place))
+    return operands(operator)
