@@ -14,6 +14,9 @@ from explorer.runtime.reference.numbers.primitives import (
     Numbers,
     accumulate,
     blank,
+    detached,
+    exp,
+    log,
     pick,
     put,
     segment_max,
@@ -133,12 +136,18 @@ class GraphData:
 
 
 def reduce_runs(function: str, values: Array, places: Numbers, count: int) -> Array:
-    """sum, mean, max or min of the values at each of `count` places, 0 where there is none; `places` is sorted."""
+    """sum, mean, max, min or logsumexp of the values at each of `count` places, 0 where there is none; `places` is
+    sorted."""
     match function:
         case "max":
             return segment_max(values, places, count)
         case "min":
             return -segment_max(-values, places, count)
+        case "logsumexp":
+            most = detached(segment_max(values, places, count))
+            total = segment_sum(exp(values - pick(most, (places,))), places, count)
+            nothing = (np.bincount(places, minlength=count) == 0).astype(np.float32)
+            return most + log(total + widened(nothing, total.ndim))
     result = segment_sum(values, places, count)
     if function == "mean":
         counts = np.maximum(1, np.bincount(places, minlength=count)).astype(np.float32)

@@ -276,6 +276,14 @@ class OpEvaluator(RowEvaluator):
     def comprehension(self, function: str, node: ast.GeneratorExp, scope: Scope) -> Array:
         """`sum(w * T[i] for i, w in b)`: 0 for an owner without entries."""
         match node.generators:
+            case [
+                ast.comprehension(
+                    target=ast.Name(id=name),
+                    iter=ast.Call(func=ast.Attribute(value=of, attr="rows" | "nonzeros" as method)),
+                )
+            ] if isinstance(self.expression(of, scope), _Lists):
+                kind = self.header.owner if method == "rows" else self.header.entry
+                return self.of_all(function, name, kind, node, scope)
             case [ast.comprehension(target=target, iter=over, ifs=[])]:
                 inner, parents = self.descend(target, over, [node.elt], scope)
                 values = self.value(node.elt, inner)

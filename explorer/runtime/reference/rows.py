@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from explorer.runtime.reference import functions
 from explorer.runtime.reference.evaluator import Binding, Evaluator, Handle, Index, Number, Table, is_counted
-from explorer.runtime.reference.graph import GraphData, Key
+from explorer.runtime.reference.graph import GraphData, Key, reduce_runs
 from explorer.runtime.reference.numbers.arithmetic import Arithmetic
 from explorer.runtime.reference.numbers.primitives import (
     Array,
@@ -28,6 +28,7 @@ from explorer.runtime.reference.numbers.primitives import (
     pick,
     spread,
     swapped,
+    widened,
 )
 from explorer.runtime.reference.text import ReferenceFailure
 
@@ -36,7 +37,7 @@ CHUNK_BYTES = 32 << 20
 FIRST_CHUNK = 256
 """The elements of a loop's first chunk, by which what the others take is known."""
 
-COMPREHENSIONS = ("sum", "mean", "max", "min")
+COMPREHENSIONS = ("sum", "mean", "max", "min", "logsumexp")
 
 
 @dataclass(frozen=True)
@@ -218,9 +219,25 @@ class RowEvaluator(Evaluator):
             case ast.Call(
                 func=ast.Name(id=name),
                 args=[ast.GeneratorExp(generators=[ast.comprehension(iter=over)]) as comprehension],
+                keywords=keywords,
             ) if name in COMPREHENSIONS and not is_counted(over):
-                return self.comprehension(name, comprehension, scope)
+                found = self.comprehension(name, comprehension, scope)
+                return found if not keywords else self.unless_empty(found, comprehension, keywords[0].value, scope)
         return super().operand(node, scope)
+
+    def unless_empty(self, found: Array, node: ast.GeneratorExp, other: ast.expr, scope: Scope) -> Array:
+        """A reduction, or a number where it has no element."""
+        one = ast.copy_location(ast.Constant(1), node)
+        counts = self.comprehension("sum", ast.copy_location(ast.GeneratorExp(one, node.generators), node), scope)
+        nothing = self.chosen(counts, self.array(0), self.value(other, scope))
+        return self.kept(found + widened(nothing, found.ndim))
+
+    def of_all(self, function: str, name: str, kind: str, node: ast.GeneratorExp, scope: Scope) -> Array:
+        """A reduction over all elements of a set, as one row: `mean(x[n] for n in g.nodes())`."""
+        count = self.data.sizes[kind]
+        values = self.value(node.elt, {**scope, name: Element(np.arange(count), kind, True)})
+        values = spread(values, (count, *values.shape[1:]))
+        return self.kept(reduce_runs(function, values, np.zeros(count, np.int64), 1))
 
     def data_of(self, element: Element, name: str) -> Array:
         """`n["h"]`."""

@@ -282,7 +282,8 @@ def test_helpers_have_defaults_keywords_and_index_sets() -> None:
 
 def test_a_helper_sees_its_parameters_only() -> None:
     text = "def f2(x):\n    return x + b[r]\n" + model("return f2(b[r])")
-    assert found(check(text)) == [("2:16-17", "unknown name 'b'"), ("2:18-19", "unknown name 'r'")]
+    said = "a helper sees its parameters alone: 'b' is declared where it is called"
+    assert found(check(text)) == [("2:16-17", said), ("2:18-19", "unknown name 'r'")]
 
 
 def test_an_error_in_a_helper_is_reported_once_and_where_it_stands() -> None:

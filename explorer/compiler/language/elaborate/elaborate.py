@@ -6,23 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
+from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.builder import GraphBuilder
 from explorer.compiler.language.elaborate.elements import Elements
 from explorer.compiler.language.elaborate.indexing import take_attribute, take_rows, take_slice
 from explorer.compiler.language.elaborate.loops import Loops
 from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.elaborate.unknown import Unknown
 from explorer.compiler.language.elaborate.values.arrange import Arranging
 from explorer.compiler.language.elaborate.values.binding import bind_builtin, bind_helper, split_axis
 from explorer.compiler.language.elaborate.values.calls import call_builtin
 from explorer.compiler.language.elaborate.values.operations import Operations
 from explorer.compiler.language.names.builtins import (
-    BUILTINS,
-    FORMULAS,
     GRAPH_WORD,
-    INSTEAD,
     LATER,
-    MISSING,
     builtin,
 )
 from explorer.compiler.language.names.entities import (
@@ -74,12 +71,12 @@ class Elaborator:
         self._sizes = sizes
         self._helpers = helpers
         self._unknown = unknown
-        self._definitions = definitions
         self._calls: list[str] = []
         self._depth = 0
         self.structure = structure
         elements = Elements(self, structure, syntax.walk_statements(definition.statements))
         self.loops = Loops(self, structure, elements)
+        self.unknown = Unknown(self, definition, helpers, definitions)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -197,13 +194,14 @@ class Elaborator:
                     node = node.inner
                 case _:
                     node = node.base
-        entity = self._leaf(node, indexed=bool(pending) and isinstance(pending[-1], syntax.Index))
+        around = pending[-1] if pending else None
+        entity = self._leaf(node, around if isinstance(around, syntax.Index) else None)
         for parent in reversed(pending):
             entity = self._apply(parent, entity)
         self._depth -= 1
         return entity
 
-    def _leaf(self, node: syntax.Expression, indexed: bool) -> Entity | None:
+    def _leaf(self, node: syntax.Expression, indexed: syntax.Index | None) -> Entity | None:
         match node:
             case syntax.Name():
                 return self._lookup(node, indexed)
@@ -232,7 +230,7 @@ class Elaborator:
                 return self.loops.data(node, inner)
         return inner
 
-    def _lookup(self, name: syntax.Name, indexed: bool) -> Entity | None:
+    def _lookup(self, name: syntax.Name, indexed: syntax.Index | None) -> Entity | None:
         """What a name stands for; reports a name that stands for nothing."""
         if name.text in self.scope:
             return self.loops.seen_from_here(self.scope[name.text], name)
@@ -251,15 +249,8 @@ class Elaborator:
         elif name.text in self._helpers or builtin(name.text):
             self.collector.report(f"'{name.text}' is a function: call it with its arguments", name.extent)
         else:
-            self._report_unknown(name, indexed)
+            self.unknown.name(name, indexed, self._calls)
         return None
-
-    def _report_unknown(self, name: syntax.Name, indexed: bool) -> None:
-        scope = [other for other, entity in self.scope.items() if entity is not None]
-        tables = [other for other in scope if isinstance(self.scope[other], Table)]
-        known = tables if indexed else [*scope, *self._sizes]
-        hint, fixes = suggestion(name.text, name.extent, known, abbreviates=indexed)
-        self.collector.report(f"unknown name '{name.text}'{hint}", name.extent, fixes=fixes)
 
     def value(self, node: syntax.Expression, entity: Entity | None) -> Row | Constant | None:
         """An entity as a value: a tensor without index sets is read whole; others must be indexed first."""
@@ -345,7 +336,7 @@ class Elaborator:
             return self._inline(node, self._helpers[name], entities)
         if function is None:
             if name not in self._unknown:
-                self._report_unknown_function(node)
+                self.unknown.function(node)
             return None
         places = bind_builtin(node, function, self.collector)
         if places is None:
@@ -358,35 +349,6 @@ class Elaborator:
     def _argument(self, node: syntax.Expression) -> Entity | None:
         """An argument of a call: a value, or a name of data for a helper."""
         return DataName(node.text) if isinstance(node, syntax.Text) else self.expression(node)
-
-    def _report_unknown_function(self, node: syntax.Call) -> None:
-        name, word = node.function, node.function.text.lower()
-        instead = INSTEAD.get(word) or FORMULAS.get(word)
-        if name.text in self._definitions:
-            kind = self._definitions[name.text]
-            detail = f"What a {kind} and another share is a helper: def {name.text}(...), called in both."
-            self.collector.report(f"'{name.text}' is a {kind}, and only helpers are called", name.extent, detail)
-        elif name.text in LATER:
-            self.collector.report(LATER[name.text], name.extent)
-        elif name.text in self.scope:
-            detail = "A tensor is indexed as in E[h]."
-            self.collector.report(f"'{name.text}' is not a function", name.extent, detail)
-        elif instead:
-            self.collector.report(f"unknown function '{name.text}'", name.extent, f"Write {instead}.")
-        elif word in MISSING:
-            detail = f"The language {MISSING[word]}."
-            self.collector.report(f"unknown function '{name.text}'", name.extent, detail)
-        else:
-            hint, fixes = suggestion(name.text, name.extent, self._callable_with(len(node.arguments)))
-            self.collector.report(f"unknown function '{name.text}'{hint}", name.extent, fixes=fixes)
-
-    def _callable_with(self, count: int) -> list[str]:
-        """The functions that take so many arguments."""
-        found = [entry.name for entry in BUILTINS.values() if entry.takes(count)]
-        for helper in self._helpers.values():
-            least = sum(parameter.default is None for parameter in helper.parameters)
-            found += [helper.name.text] if least <= count <= len(helper.parameters) else []
-        return found
 
     def _inline(
         self,

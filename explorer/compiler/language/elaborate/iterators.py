@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 GRAPH_ITERATORS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
 ELSEWHERE = {"in_edges": "incoming_edges", "out_edges": "outgoing_edges"}
 """What DGL calls them."""
+OF_PYTHON = {
+    "range": "A loop over numbers is: for k in 0..K, or range with one number to three that are known before the run.",
+    "enumerate": "An element has no number of its own. What stands at each place is given as a row of each entry, edge"
+    " or nonzero: input P[entry, D], and P[i] beside T[i].",
+    "zip": "A loop goes over one thing: tensors over the same set are read side by side, X[i] and Y[i].",
+    "reversed": "A loop over elements has no order; one over numbers is range(K - 1, -1, -1).",
+}
+"""What Python's iterators are here."""
 MATRIX_ITERATORS = ("rows", "row", "nonzeros")
 
 
@@ -59,6 +67,10 @@ class _Iterator:
 
     def entered(self) -> Entered | None:
         """By what stands behind `in`."""
+        named = self.iterator.base.text if isinstance(self.iterator.base, syntax.Name) else ""
+        if named in OF_PYTHON and named not in self.elaborator.scope:
+            self.elaborator.collector.report(f"the language has no '{named}'", self.iterator.extent, OF_PYTHON[named])
+            return None
         base = self.elaborator.expression(self.iterator.base)
         match base:
             case None:

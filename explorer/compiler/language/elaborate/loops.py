@@ -9,17 +9,15 @@ from explorer.compiler.ir.graph import plural
 from explorer.compiler.language.diagnostics import Fix, slice_text
 from explorer.compiler.language.elaborate.elements import Elements
 from explorer.compiler.language.elaborate.iterators import Entered, Level, enter
+from explorer.compiler.language.elaborate.reductions import Reductions
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.elaborate.unrolling import Unrolling
-from explorer.compiler.language.names.builtins import ALIASES
 from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row
 from explorer.compiler.language.names.structures import Structure
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate.elaborate import Elaborator
-
-SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
 
 
 class Loops:
@@ -40,6 +38,7 @@ class Loops:
         """The variables of loops that have ended and the sets that they went over: `return n["h"]` uses them."""
         self._outer: frozenset[str] = frozenset()
         self.unrolling = Unrolling(elaborator)
+        self.reductions = Reductions(elaborator, structure)
 
     # Loops
 
@@ -62,14 +61,14 @@ class Loops:
         self.letters.setdefault(loop.variables[0].text, []).append(entered.level.index_set)
         outer = self.level
         shown = "'{}' is the variable of the loop in line " + f"{loop.header.line}, which has ended"
-        self._inside(entered, shown, lambda: self._statements(loop))
+        self.inside(entered, shown, lambda: self._statements(loop))
         self.elements.end_loop(outermost=outer == self.base)
 
     def _statements(self, loop: syntax.Loop) -> None:
         for statement in loop.statements:
             self._elaborator.statement(statement)
 
-    def _inside(self, entered: Entered, shown: str, work: Callable[[], Entity | None]) -> Entity | None:
+    def inside(self, entered: Entered, shown: str, work: Callable[[], Entity | None]) -> Entity | None:
         """Does something in a loop: the names that it leaves behind are unknown afterwards."""
         elaborator = self._elaborator
         scope, outer_level, outer_names = elaborator.scope, self.level, self._outer
@@ -271,36 +270,10 @@ class Loops:
     # Expressions
 
     def comprehension(self, node: syntax.Call, element: syntax.Comprehension) -> Row | Constant | None:
-        """`sum(x[e.src] for e in n.incoming_edges())`."""
+        """`sum(x[e.src] for e in n.incoming_edges())`, `sum(W[k] for k in 0..K)`."""
         if isinstance(element.iterator, syntax.Numbers):
             return self.unrolling.comprehension(node, element)
-        name = ALIASES.get(node.function.text, node.function.text)
-        if name not in SEGMENT_FUNCTIONS or len(node.arguments) > 1:
-            known = ", ".join(SEGMENT_FUNCTIONS)
-            self._report(f"what takes a 'for' is one of {known}, with nothing else", node.extent)
-            return None
-        if self._structure.kind == "triples":
-            detail = "Sums over edges belong to a layer; a score's go over numbers: sum(W[k] for k in 0..K)."
-            self._report("scores have no comprehensions over elements", element.extent, detail)
-            return None
-        entered = enter(self._elaborator, element.iterator, element.variables)
-        if entered is None or not all(self.is_free(variable) for variable in element.variables):
-            return None
-        if not entered.level.end:
-            message = f"a reduction goes over {self._structure.reduced}"
-            self._report(message, element.iterator.extent)
-            return None
-        elaborator = self._elaborator
-        inner = self._inside(
-            entered,
-            "'{}' is the variable of a reduction, which has ended",
-            lambda: elaborator.value(element.element, elaborator.expression(element.element)),
-        )
-        if not isinstance(inner, Row | Constant):
-            return None
-        site = OperationSite(node.function.text, node.function.extent, node.extent)
-        row = elaborator.operations.builder.row(inner)
-        return elaborator.operations.segment(site, name, row, entered.level.end, self._structure.group)
+        return self.reductions.comprehension(node, element)
 
     def seen_from_here(self, entity: Entity | None, name: syntax.Name) -> Entity | None:
         """What a name of a loop over groups is in the loop over a group's members: a node is one of an edge's ends."""

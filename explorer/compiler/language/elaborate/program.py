@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language.diagnostics import Collector, suggestion
+from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
 from explorer.compiler.language.elaborate.families import (
     LAYER_PARAMETERS,
     OP_PARAMETERS,
@@ -124,5 +124,20 @@ def _choose(program: syntax.Program, name: str | None, collector: Collector) -> 
         heads = f"score NAME{SCORE_PARAMETERS}:, layer NAME{LAYER_PARAMETERS}: or op NAME{OP_PARAMETERS}:"
         detail = f"It begins with: {heads}"
         message = "the text defines no score, no layer and no op: there is nothing to compile"
-        collector.report(message, Span(1, 1, 1, 1), detail)
+        fixes = _made_runnable(program)
+        collector.report(message, fixes[0].span if fixes else Span(1, 1, 1, 1), detail, fixes)
     return None
+
+
+def _made_runnable(program: syntax.Program) -> list[Fix]:
+    """The last helper as what runs, where its parameters are as many as those of a triple, or a graph."""
+    helper = program.definitions[-1] if program.definitions else None
+    if helper is None or any(parameter.annotation or parameter.default for parameter in helper.parameters):
+        return []
+    names = [parameter.name.text for parameter in helper.parameters]
+    sets = {3: ("score", ("entity", "relation", "entity")), 1: ("layer", (GRAPH_WORD,))}.get(len(names))
+    if sets is None or (len(names) == 1 and names != ["g"]):
+        return []
+    kind, words = sets
+    listed = ", ".join(f"{name}: {word}" for name, word in zip(names, words, strict=True))
+    return [Fix(f"Make it a {kind}", helper.header, f"{kind} {helper.name.text}({listed})")]

@@ -65,7 +65,8 @@ class _Backward:
         self.tensors = {tensor.name: tensor for tensor in graph.tensors}
         sets = {name for entry in graph.maps for name in (entry.domain, entry.codomain)}
         self.names = Names({*sets, *self.maps, *self.tensors, *(name for name, _ in graph.sizes)})
-        self.steps: dict[tuple[str, str], str] = {}  # the maps that this pass adds, by domain and codomain, or paths
+        # The maps to one place, and those that this pass adds, by domain and codomain, or paths.
+        self.steps = {(m.domain, m.codomain): m.name for m in graph.maps if m.codomain == "unit"}
         self.products: dict[tuple[str, ...], str] = {}  # the sets that this pass adds, by those that they combine
         self.active = self._active()
         self.forward = list(graph.values)

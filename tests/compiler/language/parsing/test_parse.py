@@ -106,7 +106,7 @@ def test_an_empty_text_parses_to_nothing() -> None:
         ("retrun E[h]", "1:1-7", "no line begins with 'retrun': did you mean 'return'?"),
         ("param X Y", "1:9-10", "expected ',' or '[' after 'X', not 'Y'"),
         ("param X[entity, D", "1:8-9", "'[' is never closed"),
-        ("if x:", "1:1-3", "the language has no branches: every row computes the same"),
+        ("if x:", "1:1-3", "the language has no branches: every row computes the same, and where(c, a, b) chooses"),
         ("for e g.edges():", "1:7-8", "expected 'in' after 'e', not 'g'"),
         ("import numpy", "1:1-7", "the language has no imports"),
         ("return E[h] for i in b()", "1:13-16", "a 'for' stands behind the first argument of sum, mean, max or min"),

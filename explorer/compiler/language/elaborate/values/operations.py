@@ -84,9 +84,10 @@ class Operations:
         return self.builder.emit(site, operator, row.shape, frozenset([index.dependency]), row.lines)
 
     def segment(self, site: OperationSite, function: str, row: Row, end: str, group: str) -> Row:
-        """A reduction over the members that a map leads to the same group: an empty one gives 0."""
+        """A reduction over the members that a map leads to the same group, or without one of all: an empty one is 0."""
         operator = ir.Segment(origin=(site.span,), function=function, operand=row.name, map=end)
-        return self.builder.emit(site, operator, row.shape, frozenset([Dependency(group, group)]), row.lines)
+        depends = frozenset([Dependency(group, group)] if group else [])
+        return self.builder.emit(site, operator, row.shape, depends, row.lines)
 
     def structure(self, site: OperationSite, name: str, index: Index) -> Row:
         """A number that the structure brings for each element of a set: `norm[edge]`, `in_degree[node]`."""
