@@ -156,6 +156,10 @@ FORMS = {
             + (np.roll(i.t, -2, -1) * i.r).sum(-1)
         ),
     ),
+    "products": Form(
+        "return prod(E[h]) + dot(prod(P[r], axis=0), E[t]) + prod(relu(R[r][:3])) * gamma",
+        lambda i: i.h.prod(-1) + (i.P.prod(1) * i.t).sum(-1) + np.maximum(i.r[:, :3], 0).prod(-1) * i.gamma,
+    ),
     "a margin": Form(
         "return gamma - norm(E[h] + R[r] - E[t], 1)",
         lambda i: i.gamma - np.abs(i.h + i.r - i.t).sum(-1),

@@ -108,6 +108,11 @@ def attended(i: Inputs) -> Array:
     return np.stack(found)
 
 
+def multiplied(i: Inputs) -> Array:
+    rows = [i["T"][i["idx"][places]] for places in segments(i)]
+    return np.stack([part.prod(0) * i["c"] + part.sum(0) for part in rows])
+
+
 def chosen(i: Inputs) -> Array:
     y = np.stack([(i["value"][p, None] * i["X"][i["col"][p]]).sum(0) for p in segments(i)])
     return np.where(y > y.max(0) / 2, y, 0)
@@ -169,6 +174,17 @@ SET_FORMS = {
         BAG, "return sum(sum(T[i] for i in l) + c, axis=0) + max((T[i][0] for i in l), default=3)", heads
     ),
     "softmax of a bag": SetForm(BAG, "return softmax(sum(T[i] for i in l)) * c", attended),
+    "products of rows": SetForm(BAG, "return prod(T[i] for i in l) * c + sum(T[i] for i in l)", multiplied),
+    "products of edges": SetForm(
+        LAYER,
+        "p = prod(1 + 0.1 * x[n] @ W for n in g.nodes())\n"
+        + NODES.format('"h"', "prod(relu(x[e.src] @ W) + 0.1 * b[e.etype] for e in n.incoming_edges()) + p")
+        + 'return n["h"]',
+        lambda i: (
+            into(i, np.maximum(i["x"][i["src"]] @ i["W"], 0) + 0.1 * i["b"][i["etype"]], lambda part: part.prod(0), 1.0)
+            + (1 + 0.1 * i["x"] @ i["W"]).prod(0)
+        ),
+    ),
     "a threshold of all rows": SetForm(
         MATRIX,
         'for i in A.rows():\n    i["y"] = sum(a * X[j] for j, a in A.row(i))\nm = max(i["y"] for i in A.rows())\n'

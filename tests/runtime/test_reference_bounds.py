@@ -155,6 +155,7 @@ REDUCED: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
     "max": lambda add, x: x.max(axis=-1),
     "min": lambda add, x: x.min(axis=-1),
     "norm": lambda add, x: np.sqrt(add(x * x)),
+    "prod": lambda add, x: np.multiply.accumulate(x, axis=-1, dtype=F32)[..., -1],
     "logsumexp": lambda add, x: x.max(axis=-1) + np.log(add(np.exp(x - x.max(axis=-1, keepdims=True)))),
 }
 STRUCTURED = (

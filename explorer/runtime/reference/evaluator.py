@@ -49,7 +49,7 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: choices.equal,
     ast.NotEq: lambda x, y: 1 - choices.equal(x, y),
 }
-ALONG_AXES = ("sum", "mean", "max", "min", "norm", "softmax", "logsumexp")
+ALONG_AXES = ("sum", "mean", "prod", "max", "min", "norm", "softmax", "logsumexp")
 """Functions of the last dimension, or of the one that `axis` says."""
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {

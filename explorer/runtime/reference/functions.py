@@ -46,12 +46,21 @@ def logsumexp(x: Array) -> Array:
     return most + primitives.log(primitives.total(primitives.exp(x - most[..., None])))
 
 
+def product_of_all(x: Array) -> Array:
+    """The product along the last axis, of one element after another."""
+    found = x[..., 0]
+    for place in range(1, x.shape[-1]):
+        found = found * x[..., place]
+    return found
+
+
 REDUCTIONS: dict[str, Callable[[Array], Array]] = {
     "sum": primitives.total,
     "mean": lambda x: primitives.total(x) / x.shape[-1],
     "max": primitives.largest,
     "min": lambda x: -primitives.largest(-x),
     "logsumexp": logsumexp,
+    "prod": product_of_all,
 }
 PAIRWISE: dict[str, Callable[[Array, Array], Array]] = {
     "max": primitives.maximum,

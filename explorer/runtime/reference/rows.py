@@ -37,7 +37,7 @@ CHUNK_BYTES = 32 << 20
 FIRST_CHUNK = 256
 """The elements of a loop's first chunk, by which what the others take is known."""
 
-COMPREHENSIONS = ("sum", "mean", "max", "min", "logsumexp")
+COMPREHENSIONS = ("sum", "mean", "max", "min", "prod", "logsumexp")
 
 
 @dataclass(frozen=True)

@@ -217,6 +217,7 @@ _OPERATORS = {
     "segment_sum": "Adds up the rows of each segment: the edges into a node, the entries of a bag.",
     "segment_max": "The largest of each segment, element by element.",
     "segment_min": "The least of each segment, element by element.",
+    "segment_product": "The product of each segment; of an empty one 1.",
     "segment_mean": "The mean of each segment; of an empty one 0.",
     "div_or_zero": "A quotient, or 0 where the divisor is 0: the mean of nothing.",
     "equal": "1 where both are the same, else 0: who had the maximum.",

@@ -75,7 +75,7 @@ def test_in_a_loop_over_edges(statement: str, where: str, message: str) -> None:
     ('n["h"] = w[n]', "2:14-18", "w is indexed by edge, but n is a node"),
     ('n["h"] = sum(e.w for e in g.edges())', "2:31-40", "a loop over the graph stands in no other loop"),
     ('n["h"] = norm(e.w for e in n.incoming_edges())', "2:14-51",
-     "what takes a 'for' is one of sum, mean, max, min, logsumexp, with nothing else"),
+     "what takes a 'for' is one of sum, mean, max, min, prod, logsumexp, with nothing else"),
     ('n["h"] = sum(e.w for n in n.incoming_edges())', "2:26-27",
      "'n' is the variable of the loop around: choose another name"),
     ('n["h"] = sum(e.w for e in n.in_edges())', "2:33-41",

@@ -50,7 +50,7 @@ IN_BAGS = [
     ),
     (
         "return max(T[i], T[i] for i in b)",
-        [("4:12-38", "what takes a 'for' is one of sum, mean, max, min, logsumexp, with nothing else")],
+        [("4:12-38", "what takes a 'for' is one of sum, mean, max, min, prod, logsumexp, with nothing else")],
     ),
     (
         'for i in b:\n    b["s"] *= T[i]\nreturn b["s"]',

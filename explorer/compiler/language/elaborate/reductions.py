@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from explorer.compiler.language.elaborate.elaborate import Elaborator
 
 SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
-REDUCING = (*SEGMENT_FUNCTIONS, "logsumexp")
+REDUCING = (*SEGMENT_FUNCTIONS, "prod", "logsumexp")
 EMPTY = "default"
 """The keyword for what a reduction of nothing gives, where that is not 0."""
 
@@ -72,7 +72,7 @@ class Reductions:
             return None
         if name == "logsumexp":
             return self._logsumexp(site, row, entered), entered
-        return self._segment(site, name, row, entered), entered
+        return self._segment(site, "product" if name == "prod" else name, row, entered), entered
 
     def _segment(self, site: OperationSite, function: str, row: Row, entered: Entered) -> Row:
         """A reduction along the map from the loop's elements."""

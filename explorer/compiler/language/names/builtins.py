@@ -44,6 +44,7 @@ INSTEAD = {
     "mish": "x * tanh(softplus(x))",
     "normalize": "x / norm(x)",
     "permute": "x.T",
+    "product": "prod(x)",
     "rsqrt": "1 / sqrt(x)",
     "square": "x ** 2",
     "transpose": "x.T",
@@ -101,8 +102,7 @@ MISSING = {
     **dict.fromkeys(("gather", "scatter", "index_select", "take"), _SHIFTS),
     **dict.fromkeys(("stop_gradient", "detach"), "has nothing that stops gradients: leave the parameter out where"
                     " the gradients are used"),
-    **dict.fromkeys(("prod", "product", "cumsum", "cumprod"), "sums, and takes the mean, the largest and the least:"
-                    " of positive numbers a product is exp(sum(log(x)))"),
+    **dict.fromkeys(("cumsum", "cumprod"), "has no running sums: of a few elements, x[0], x[0] + x[1] and so on"),
     **dict.fromkeys(("range", "arange", "enumerate", "zip", "map"), "has loops over numbers that are known before"
                     " the run, for k in 0..K, and over what a definition is over, as in sum(T[i] for i in b)"),
     **dict.fromkeys(("zeros", "ones", "eye", "one_hot", "full"), "makes no tensors: declare one, as in input x[D]"),
@@ -151,6 +151,7 @@ BUILTINS: dict[str, Builtin] = {
     **{name: _elementwise(FUNCTIONS[name]) for name in ELEMENTWISE},
     "sum": Builtin("sum", "reduce", ("x",), "the sum of a dimension, or of what a comprehension goes over", axis=-1),
     "mean": Builtin("mean", "reduce", ("x",), "the sum divided by the number of elements", axis=-1),
+    "prod": Builtin("prod", "reduce", ("x",), "the product of a dimension, or of what a comprehension has", axis=-1),
     "min": Builtin("min", "reduce_or_pair", ("x", "y"), "the least of a dimension, or of two numbers", 1, axis=-1),
     "max": Builtin("max", "reduce_or_pair", ("x", "y"), "the largest of a dimension, or of two numbers", 1, axis=-1),
     "logsumexp": Builtin("logsumexp", "logsumexp", ("x",), "log(sum(exp(x))), without overflow", axis=-1),

@@ -320,6 +320,10 @@ class _Backward:
             spread = Elementwise(function="copy", operands=(part.name,), origin=value.origin)
             self._hand(operand.name, spread, operand.shape, value)
             return
+        if operator.function == "product":
+            if operand.name in self.active:
+                self._product_of_others(value, operator, upstream)
+            return
         function = slopes[operator.function]
         inputs = (operand.name,) if function == "sign" else (operand.name, value.name)
         slope = Elementwise(function=function, operands=inputs, origin=value.origin)
@@ -353,10 +357,42 @@ class _Backward:
             chosen = Elementwise(function="equal", operands=(operand.name, best.name), origin=origin)
             mask = self._add(chosen, index_set, value.shape, origin)
             part = self._share(upstream, self._sum_by(mask, operator.map, origin))
+        if operator.function == "product":
+            self._product_of_others(value, operator, upstream)
+            return
         handed = self._add(Gather(tensor=part.name, indices=by, origin=origin), index_set, value.shape, origin)
         if mask is not None:
             product = Elementwise(function="mul", operands=(handed.name, mask.name), origin=origin)
             handed = self._add(product, index_set, value.shape, origin)
+        self._contribute(operand.name, self._sum_onto(handed, operand.index_set, origin))
+
+    def _product_of_others(self, value: Value, operator: Segment | Reduce, upstream: Value) -> None:
+        """Each factor's slope is the product of the others: of those that are not 0, over its own; where one is 0, that
+        one alone has a slope, and where several are, none has."""
+        operand, origin = self.writer.values[operator.operand], value.origin
+        index_set = self.maps[operator.map].domain if isinstance(operator, Segment) else value.index_set
+
+        def made(function: str, *names: str) -> Value:
+            elementwise = Elementwise(function=function, operands=names, origin=origin)
+            return self._add(elementwise, index_set, operand.shape, origin)
+
+        def back(whole: Value) -> str:
+            """What is the same for all factors, for each of them."""
+            if isinstance(operator, Reduce):
+                return whole.name
+            gather = Gather(tensor=whole.name, indices=(operator.map,), origin=origin)
+            return self._add(gather, index_set, value.shape, origin).name
+
+        def whole(function: str, factors: Value) -> Value:
+            reduction = replace(operator, function=function, operand=factors.name, origin=origin)
+            return self._add(reduction, value.index_set, value.shape, origin)
+
+        zero = made("equal", operand.name, self._constant(0.0, value))
+        filled = made("add", operand.name, zero.name)  # 1 in place of 0
+        besides = made("sub", back(whole("sum", zero)), zero.name)  # how many of the others are 0
+        rest = made("equal", besides.name, self._constant(0.0, value))
+        others = made("div", back(whole("product", filled)), filled.name)
+        handed = made("mul", back(upstream), made("mul", others.name, rest.name).name)
         self._contribute(operand.name, self._sum_onto(handed, operand.index_set, origin))
 
     def _slice(self, value: Value, operator: Slice, upstream: Value) -> None:

@@ -72,7 +72,7 @@ class _Call:
             case "pow":
                 return self.operations.power(self.site, nodes[1], values[0], values[1])
             case "reduce" | "reduce_or_pair":
-                return self.reduce(self.function.name)
+                return self.reduce({"prod": "product"}.get(self.function.name, self.function.name))
             case "inner" | "outer":
                 return self.product()
         made: Row | Constant | None = getattr(self, self.function.kind)()
