@@ -201,12 +201,17 @@ class Compilation:
         assert isinstance(self.stages, Stages)
         return self.stages.kept
 
-    def to_json(self, stages: Iterable[str] | None = None, snapshots: Iterable[str] | None = None) -> dict[str, Any]:
+    def to_json(
+        self,
+        stages: Iterable[str] | None = None,
+        snapshots: Iterable[str] | None = None,
+        effects: Iterable[str] | None = None,
+    ) -> dict[str, Any]:
         """The JSON of `explorer.compiler.to_json`, of all stages or of those named, with the lines before and after
-        each pass of these, or of those that `snapshots` names."""
+        each pass of these, or of those that `snapshots` names, and what each changed in figures, or of `effects`."""
         from explorer.compiler.to_json import compilation_json
 
-        return compilation_json(self, stages, snapshots)
+        return compilation_json(self, stages, snapshots, effects)
 
     def run(self, inputs: Mapping[str, Any], on: str, grad: Any = None) -> Any:
         """The result, float32: scores [B], or [B, N] with negatives; a layer's rows, one for each node or edge; an

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from explorer.compiler.counts import ASSUMED, read_counts
 from explorer.compiler.decisions import Choice, Schedule
@@ -26,15 +26,25 @@ Json = dict[str, Any]
 
 
 def compilation_json(
-    compilation: Compilation, stages: Iterable[str] | None = None, snapshots: Iterable[str] | None = None
+    compilation: Compilation,
+    stages: Iterable[str] | None = None,
+    snapshots: Iterable[str] | None = None,
+    effects: Iterable[str] | None = None,
 ) -> Json:
-    """The whole compilation, or of its stages only those named (on-demand stages are made by being named), and the
-    lines before and after each pass of all of these, or of those that `snapshots` names: four fifths of the whole."""
-    taken = None if snapshots is None else set(snapshots)
+    """The whole compilation, or of its stages only those named (on-demand stages are made by being named); the lines
+    before and after each pass of all of these, or of those that `snapshots` names: four fifths of the whole; and what
+    each pass changed in figures, of all or of those that `effects` names: a tenth of the time that it all takes."""
+    with_lines = None if snapshots is None else frozenset(snapshots)
+    with_figures = None if effects is None else frozenset(effects)
     wanted = {spec.name for spec in STAGES} if stages is None else set(stages)
     numbers = {operation.span: operation.id for operation in compilation.operations}
     made = [
-        _bounded_json(compilation, spec, numbers, taken is None or spec.name in taken)
+        _bounded_json(
+            compilation,
+            spec,
+            numbers,
+            _Told(with_lines is None or spec.name in with_lines, with_figures is None or spec.name in with_figures),
+        )
         for spec in STAGES
         if compilation.ok and spec.name in wanted
     ]
@@ -61,6 +71,13 @@ def compilation_json(
         "operations": [_operation_json(operation) for operation in compilation.operations],
         "stages": made,
     }
+
+
+class _Told(NamedTuple):
+    """What is told of each pass of a stage beside what it said."""
+
+    lines: bool
+    figures: bool
 
 
 def _counted_json(compilation: Compilation) -> Json:
@@ -100,14 +117,14 @@ def _operation_json(operation: Operation) -> Json:
     }
 
 
-def _bounded_json(compilation: Compilation, spec: StageSpec, numbers: Mapping[Span, int], with_snapshots: bool) -> Json:
+def _bounded_json(compilation: Compilation, spec: StageSpec, numbers: Mapping[Span, int], told: _Told) -> Json:
     """A stage that is made and printed, unless that takes more than the compilation may."""
     stage, measure = compilation.stages[spec.name], measure_of(compilation)
     try:
-        return _stage_json(spec, stage, numbers, with_snapshots, measure) | _nests_json(compilation, stage)
+        return _stage_json(spec, stage, numbers, told, measure) | _nests_json(compilation, stage)
     except (OutOfBudget, MemoryError) as error:
         assert isinstance(compilation.stages, Stages)
-        return _stage_json(spec, compilation.stages.stop(spec.name, error), numbers, with_snapshots, measure)
+        return _stage_json(spec, compilation.stages.stop(spec.name, error), numbers, told, measure)
 
 
 def measure_of(compilation: Compilation) -> Measure:
@@ -118,7 +135,7 @@ def measure_of(compilation: Compilation) -> Measure:
 
 
 def _stage_json(
-    spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], with_snapshots: bool, measure: Measure
+    spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], told: _Told, measure: Measure
 ) -> Json:
     origins = _Origins(numbers)
     return {
@@ -135,8 +152,8 @@ def _stage_json(
         "lines": origins.lines(stage.lines),
         "passes": [
             _pass_json(report)
-            | {"effect": effect(report, measure), "by_kernel": by_kernel(report, measure)}
-            | ({"before": origins.lines(report.before), "after": origins.lines(report.after)} if with_snapshots else {})
+            | ({"effect": effect(report, measure), "by_kernel": by_kernel(report, measure)} if told.figures else {})
+            | ({"before": origins.lines(report.before), "after": origins.lines(report.after)} if told.lines else {})
             for report in stage.passes
         ],
         "origins": origins.table,

@@ -42,6 +42,8 @@ class CompileRequest:
     stages: tuple[str, ...] | None
     snapshots: tuple[str, ...] | None = None
     """The stages of which the lines before and after each pass are asked for; None for all."""
+    effects: tuple[str, ...] | None = None
+    """The same of what each pass changed in figures."""
     default_sizes: tuple[tuple[str, int], ...] = ()
     data: str = ""
     data_dir: str | None = None
@@ -83,6 +85,7 @@ class CompileRequest:
             "edited": dict(self.edited),
             "stages": self.stages,
             "snapshots": self.snapshots,
+            "effects": self.effects,
             "data": self.data,
             "data_dir": self.data_dir,
             "or_usual": self.or_usual,
@@ -351,6 +354,7 @@ async def compile_cached(
     name: str | None = None,
     stages: Iterable[str] | None = None,
     snapshots: Iterable[str] | None = None,
+    effects: Iterable[str] | None = None,
     data: str = "",
     or_usual: bool = False,
     costs: tuple[str, ...] | None = None,
@@ -360,8 +364,8 @@ async def compile_cached(
     first: bool = False,
     session: str = "",
 ) -> Compiled:
-    """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages, snapshots)`, from the application's
-    service, in a turn of the `session`; or that of its `first` form, as `CompileService.compile` has it.
+    """Compile for the page: the JSON of `runtime.fitting.Fitted.to_json(stages, snapshots, effects)`, from the
+    application's service, in a turn of the `session`; or that of its `first` form, as `CompileService.compile` has it.
 
     With `costs`, what its kernels cost in its place (`runtime.runs.costs`), in registers those named; with `story`,
     that of an operation through the `stages` (`compiler.story`); with `heat`, where its time goes (`compiler.heat`). A
@@ -380,6 +384,7 @@ async def compile_cached(
         json.dumps(schedule, sort_keys=True),
         None if stages is None else tuple(stages),
         None if snapshots is None else tuple(snapshots),
+        None if effects is None else tuple(effects),
         tuple(sorted((default_sizes or {}).items())),
         *(found or ("", None, 0)),
         or_usual=or_usual and depends,

@@ -318,6 +318,7 @@ async def _compile(
         edited=edit.edited,
         stages=stages,
         snapshots=sorted(views.snapshots(edit.panes)),
+        effects=sorted({pane.stage for pane in edit.panes if pane.passes}),
         data=edit.data,
         or_usual=True,
         costs=costs,

@@ -33,7 +33,8 @@ def test_effects_of_a_backward_pass_and_a_list_that_keeps_its_place(open_page: O
     expect(graph.locator(".pass[aria-current]")).to_contain_text("divide_last")
     expect(graph.locator("[data-name=divide_last] .pass")).to_be_focused()
     expect(compact.locator("details")).to_have_attribute("open", "")
-    assert graph.locator(".passes ol").evaluate("list => list.scrollTop") == top > 0
+    assert top > 0
+    page.wait_for_function("top => document.querySelector('.passes ol').scrollTop === top", arg=top)
     # The next and the previous that changed something, by key.
     page.keyboard.press("j")
     expect(graph.locator(".pass[aria-current]")).to_contain_text("differentiate")

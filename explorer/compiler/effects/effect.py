@@ -8,7 +8,7 @@ list, whose length only data tells, once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import singledispatch
 from math import ceil
 
@@ -22,7 +22,7 @@ from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Accumulate, Compute, For, Kernel, Load, Store
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Extent, Node
+from explorer.compiler.ir.node import Extent, Node, once
 from explorer.compiler.passes.graph.storage import stored_values
 from explorer.compiler.stages import PassReport, Program
 
@@ -100,7 +100,7 @@ def figures_of(program: Program, measure: Measure) -> Known:
     for each in programs:
         assert isinstance(each, Kernel | slc.SlcProgram | dlc.DlcProgram | ScheduledKernel)
         if isinstance(each, Kernel | slc.SlcProgram):
-            found.update(_counted(each.body, each, 1))
+            found.update(_counted(each))
         elif isinstance(each, dlc.DlcProgram):
             found.update(FLAT[type(node)] for node in (*each.access, *each.execute) if type(node) in FLAT)
     if isinstance(programs[0], ScheduledKernel):
@@ -129,28 +129,34 @@ def programs_of(program: object) -> tuple[object, ...]:
     return program.programs if isinstance(program, Module) else (program,)
 
 
-def _counted(body: Iterable[Node], of: Kernel | slc.SlcProgram, times: int) -> Counter[str]:
-    """How often the statements of a body run that runs so many times."""
+@once
+def _counted(program: Kernel | slc.SlcProgram) -> Counter[str]:
+    """How often the statements of a program run, its outermost loops once where they are over no size of the model."""
     found: Counter[str] = Counter()
-    memory = {buffer.name for buffer in of.buffers}
+    _count(program.body, 1, {buffer.name for buffer in program.buffers}, dict(program.sizes), found)
+    return +found  # a loop that never runs adds nothing
+
+
+def _count(body: Iterable[Node], times: int, memory: Collection[str], sizes: Known, found: Counter[str]) -> None:
+    """Adds the statements of a body that runs so many times."""
     for node in body:
-        found.update(dict.fromkeys(_kinds(node, memory), times))
+        for kind in (NESTED.get(type(node)), _memory_access(node, memory)):
+            if kind is not None:
+                found[kind] += times
         if isinstance(node, For | slc.SlcFor):
-            found += _counted(node.body, of, times * _trips(node, dict(of.sizes)))
+            _count(node.body, times * _trips(node, sizes), memory, sizes, found)
         elif isinstance(node, slc.Callback | Lanes):
-            found += _counted(node.body, of, times)
-    return found
+            _count(node.body, times, memory, sizes, found)
 
 
-def _kinds(node: Node, memory: Collection[str]) -> Iterator[str]:
-    """What an execution of a statement counts as."""
-    if type(node) in NESTED:
-        yield NESTED[type(node)]
+def _memory_access(node: Node, memory: Collection[str]) -> str | None:
+    """Whether an execution of a statement loads from memory, or stores to it."""
     match node:
         case Load(buffer=buffer) | slc.MemStream(buffer=buffer) if buffer in memory:
-            yield LOADS
+            return LOADS
         case Store(target=target) | Accumulate(target=target) | slc.StoreStream(buffer=target) if target in memory:
-            yield STORES
+            return STORES
+    return None
 
 
 def _trips(loop: For | slc.SlcFor, sizes: Known) -> int:

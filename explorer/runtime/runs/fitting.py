@@ -61,28 +61,32 @@ class Fitted:
     sizes_from: Mapping[str, str]
     data: str = ""
 
-    def to_json(self, stages: list[str] | None = None, snapshots: list[str] | None = None) -> dict[str, Any]:
+    def to_json(
+        self, stages: list[str] | None = None, snapshots: list[str] | None = None, effects: list[str] | None = None
+    ) -> dict[str, Any]:
         """The compilation's JSON, with the data that it is for and where its sizes are from."""
-        found = self.compilation.to_json(stages, snapshots)
+        found = self.compilation.to_json(stages, snapshots, effects)
         return {**found, "data": self.data, "sizes_from": dict(self.sizes_from)}
 
-    def forms(self, stages: list[str], snapshots: list[str] | None = None) -> Iterator[dict[str, Any]]:
+    def forms(
+        self, stages: list[str], snapshots: list[str] | None = None, effects: list[str] | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Its JSON, and before it that of the first form of what NVRTC would keep a reader waiting for.
 
         Both forms are made at once, each by one core: NVRTC lets go of Python's lock."""
         late = [spec.name for spec in STAGES if spec.on_demand and spec.name in stages]
         if not (late and self.compilation.ok and self._is_slow()):
-            yield self.to_json(stages, snapshots)
+            yield self.to_json(stages, snapshots, effects)
             return
         first = replace(self, compilation=self.compilation.first_form())
         behind = ThreadPoolExecutor(1)
         best = behind.submit(lambda: [self.compilation.stages[name] for name in late])
         behind.shutdown(wait=False)  # nobody waits for what is stopped
-        shown = first.to_json(stages, snapshots)
+        shown = first.to_json(stages, snapshots, effects)
         if not best.done() and all(first.compilation.stages[name].available for name in late):
             yield shown
         self._wait(best, late, first.compilation)
-        yield self.to_json(stages, snapshots)
+        yield self.to_json(stages, snapshots, effects)
 
     def _wait(self, best: Future[Any], late: list[str], first: Compilation) -> None:
         """Until the best form is made, or the compilation has taken what it may, for which the first form may have been

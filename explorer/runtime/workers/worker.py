@@ -50,7 +50,7 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    how = ("stages", "snapshots", "first", "costs", "flips", "story", "heat", "or_usual")
+    how = ("stages", "snapshots", "effects", "first", "costs", "flips", "story", "heat", "or_usual")
     model = ModelRequest(**{name: value for name, value in request.items() if name not in how})
     try:
         found = fit(model, request.get("or_usual", False))
@@ -78,7 +78,7 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
 
         yield events.result({"ok": True, "heat": heat_json(found.compilation, request["stages"]), "data": found.data})
         return
-    wanted = request["stages"], request.get("snapshots")
+    wanted = request["stages"], request.get("snapshots"), request.get("effects")
     for body in found.forms(*wanted) if request.get("first") else [found.to_json(*wanted)]:
         yield events.first(body) if body["first"] else events.result(body)
 

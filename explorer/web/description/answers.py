@@ -128,8 +128,8 @@ class PassReport(Answer):
     ms: Milliseconds
     summary: str
     said: list[str]
-    effect: list[Effect]
-    by_kernel: list[KernelEffect]
+    effect: list[Effect] = []
+    by_kernel: list[KernelEffect] = []
     refusals: list[str]
     heeded: list[str]
     before: list[Line] = []

@@ -80,16 +80,16 @@ class PassRow:
 
 
 def pass_row(report: Mapping[str, Any], names: Mapping[str, int], labels: Mapping[int, str]) -> PassRow:
-    """A pass's row, from its report."""
+    """A pass's row, from its report, which has figures where a list of passes is open."""
     state = "changed" if report["changed"] else "refused" if report["refusals"] else "unchanged"
     refused = tuple((number, labels[number]) for number in refused_of(report["refusals"], names))
     said = report["said"] or ([report["summary"]] if report["summary"] else [])
     shown = tuple(said[:SENTENCES])
-    effect = tuple(_figure(entry) for entry in report["effect"])
+    effect = tuple(_figure(entry) for entry in report.get("effect", ()))
     return PassRow(
         *(report["name"], state, report["ms"], effect, shown, len(said) - len(shown)),
         tuple((text, next(iter(refused_of([text], names)), None)) for text in report["refusals"]),
-        *(refused, _kernel_table(report["by_kernel"])),
+        *(refused, _kernel_table(report.get("by_kernel", ()))),
     )
 
 

@@ -11,6 +11,8 @@ let filter = "";
 const places = new Map();
 /** @type {{ stage: string, start: number | null } | null} where in the filter one types */
 let typing = null;
+/** @type {WeakSet<Element>} lists that are where they belong: not all that is painted anew comes with a swap */
+const placed = new WeakSet();
 
 const panesWithLists = () => paneElements().filter((pane) => pane.querySelector(".passes"));
 /** @param {HTMLElement} pane */
@@ -36,10 +38,13 @@ function restore() {
   for (const pane of panesWithLists()) {
     const { stage = "" } = pane.dataset;
     const place = places.get(stage);
+    const list = need(pane, ".passes ol");
+    if (placed.has(list)) continue;
+    placed.add(list);
     for (const details of queryAll(pane, ".passes details", HTMLDetailsElement))
       details.open = place?.open.has(details.dataset.details ?? "") ?? false;
     showMatching(pane);
-    need(pane, ".passes ol").scrollTop = place?.top ?? 0;
+    list.scrollTop = place?.top ?? 0;
     need(pane, ".with-passes").scrollTop = place?.outer ?? 0;
     showCurrent(pane);
     if (typing?.stage !== stage) continue;

@@ -130,20 +130,19 @@ class _Sum(NamedTuple):
 
 
 def _touched_sums(kernel: ScheduledKernel) -> dict[int, set[str]]:
-    """The accumulators and register tiles that each block's statements touch, or declare, and each statement itself, by
-    the identity of those that do."""
+    """By the identity of each statement that touches or declares accumulators and register tiles, or has one that does
+    inside it, those that are touched."""
     touched: dict[int, set[str]] = {}
     sums = {node.name for node in walk(kernel) if isinstance(node, Accumulator | Tile)}
+    if not sums:
+        return touched
     for statement, path in statements(kernel):
-        stored = (statement.target,) if isinstance(statement, Store) else ()
-        names = sums.intersection((*reads_of(statement), *stored))
-        if names:
-            for block in path:
-                touched[id(block)] |= names
-        if isinstance(statement, Loop | Where):
-            touched[id(statement)] = set()
-        elif names or isinstance(statement, Accumulator | Tile):
-            touched[id(statement)] = names
+        names = {name for name in reads_of(statement) if name in sums}
+        if isinstance(statement, Store) and statement.target in sums:
+            names.add(statement.target)
+        if names or isinstance(statement, Accumulator | Tile):
+            for block in (*path, statement):
+                touched.setdefault(id(block), set()).update(names)
     return touched
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ LARGEST_TEXT = 64 * 1024
 """Bytes in UTF-8."""
 
 
+@lru_cache(maxsize=1)  # a text is compiled again for the data that it turns out to run on
 def parse(text: str) -> syntax.Program:
     """The syntax tree of a text, with `Broken` for each line that does not parse and its error in `errors`.
 
