@@ -138,6 +138,15 @@ SET_FORMS = {
         "w = mean(tanh(x[n] @ W) @ q for n in g.nodes())\n" + NODES.format('"h"', "w * x[n]") + 'return n["h"]',
         lambda i: (np.tanh(i["x"] @ i["W"]) @ i["q"]).mean() * i["x"],
     ),
+    "a readout": SetForm(
+        LAYER,
+        NODES.format('"h"', "relu(mean(x[e.src] @ W for e in n.incoming_edges()))")
+        + 'return mean(n["h"] for n in g.nodes()) * q + max(b[e.etype] for e in g.edges())',
+        lambda i: (
+            np.maximum(into(i, i["x"][i["src"]] @ i["W"], lambda part: part.mean(0)), 0).mean(0, keepdims=True) * i["q"]
+            + i["b"][i["etype"]].max(0)
+        ),
+    ),
     "the largest of all": SetForm(
         LAYER,
         "w = max(x[n] @ W for n in g.nodes())\nv = logsumexp(x[n] @ W for n in g.nodes())\n"

@@ -246,13 +246,24 @@ class Layer(_Definition):
         return (*found, *whole_maps(self.builder.values, GRAPH, origin))
 
     def check_result(self, place: syntax.Expression, value: Row | Constant) -> Row | None:
-        """The returned value must be one of each node or of each edge."""
-        if isinstance(value, Constant) or not value.depends:
-            message = "the result is the same for every node and edge: a layer returns data of nodes or edges"
-            detail = 'What is one for the whole graph may be given to all nodes: for n in g.nodes(): n["h"] = ...'
-            self.collector.report(message, place.extent, detail)
-            return None
-        return value
+        """The returned value must be one of each node or of each edge, or a reduction of all of them, as one row."""
+        if isinstance(value, Row) and (value.depends or self._of_all(value.name)):
+            return value
+        message = "the result is the same for every graph: a layer returns data of nodes or edges, or of all of them"
+        self.collector.report(message, place.extent)
+        return None
+
+    def _of_all(self, name: str) -> bool:
+        """Whether a value that belongs to no set is made of a reduction of a whole one."""
+        values = {value.name: value for value in self.builder.values}
+        pending, seen = [name], set[str]()
+        while pending:
+            value = values[pending.pop()]
+            if isinstance(value.operator, ir.Segment):
+                return True
+            pending += [operand for operand in ir.operands(value.operator) if operand not in seen]
+            seen.update(pending)
+        return False
 
 
 class Op(_Definition):
