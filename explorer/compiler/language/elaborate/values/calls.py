@@ -75,8 +75,13 @@ class _Call:
                 return self.reduce({"prod": "product"}.get(self.function.name, self.function.name))
             case "inner" | "outer":
                 return self.product()
-        made: Row | Constant | None = getattr(self, self.function.kind)()
-        return made
+        rules: dict[str, Callable[[], Row | Constant | None]] = {
+            **{"elementwise": self.elementwise, "norm": self.norm, "where": self.where},
+            **{"softmax": self.softmax, "logsumexp": self.logsumexp, "concat": self.concat, "stack": self.stack},
+            **{"reshape": self.reshape, "repeat": self.repeat, "roll": self.roll},
+            **{"windows": self.windows, "circulant": self.circulant},
+        }
+        return rules[self.function.kind]()
 
     def report(self, message: str, place: syntax.Expression | None = None, detail: str = "") -> None:
         """An error at an argument, or at the whole call."""
