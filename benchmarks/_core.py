@@ -72,9 +72,7 @@ def inputs(graph: str) -> dict[str, Any]:
 def program(level: int) -> DlcProgram | Module:
     """The product as it is at a level."""
     options = {**GENERAL, **VECTORISED, "opt": level}
-    request = RunRequest(
-        text=EXAMPLE.read_text(), on="dae", data="arxiv/100", sizes={"D": WIDTH}, options=options
-    )
+    request = RunRequest(text=EXAMPLE.read_text(), on="dae", data="arxiv/100", sizes={"D": WIDTH}, options=options)
     return decoupled(compile_request(request))
 
 
@@ -89,6 +87,20 @@ def simulated(graph: str, parameters: MachineParameters) -> dict[str, float]:
         "memory_percent": 100 * found["hbm_bytes"] / cycles * parameters.core_ghz / 300,
         "cycles": cycles,
     }
+
+
+def longer(graph: str) -> dict[str, float]:
+    """Figure 3a: loads of the core alone that take over so many times the L1D's latency, over the lines that rows have;
+    what is added to lies in the L1D."""
+    found = dae.simulate(program(1), inputs(graph), MachineParameters(), core_alone=True).account["core_alone"]
+    lines = len(inputs(graph)["col"]) * WIDTH / LINE_WORDS
+    return {times: count / lines for times, count in found["longer"].items()}
+
+
+def memory_percent_decoupled(graph: str) -> float:
+    """The share of the memory that a core with an access unit uses, which Figure 6c has over Figure 3d."""
+    rates = dae.simulate(program(3), inputs(graph), MachineParameters()).account["rates"]
+    return float(100 * rates["hbm_gbs"] / 300)
 
 
 def fit_error(parameters: MachineParameters) -> float:

@@ -145,10 +145,14 @@ class OnMachine:
         self.right = True
         self._parameters = parameters
 
-    def account(self, options: Mapping[str, str | int | bool], alone: bool = False) -> dict[str, Any]:
-        """The account with these options."""
+    def account(
+        self, options: Mapping[str, str | int | bool], *, alone: bool = False, throughput: bool = False
+    ) -> dict[str, Any]:
+        """The account with these options, `alone` with that of a core alone, `throughput` as `dae.simulate`."""
         compilation = compile_request(replace(self.run.request, options=dict(options)))
-        found = dae.simulate(decoupled(compilation), self.inputs, self._parameters, core_alone=alone)
+        found = dae.simulate(
+            decoupled(compilation), self.inputs, self._parameters, core_alone=alone, throughput=throughput
+        )
         self.right &= self.run.check(self.run.finished(found.output, {})[0]).matches
         return found.to_json()
 

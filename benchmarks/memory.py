@@ -14,7 +14,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from explorer.compiler.ir.graph import Graph
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DATA = "mag"
@@ -70,15 +73,17 @@ def set_sizes(graph: Any) -> dict[str, int]:
     return counts
 
 
-def account(name: str, counts: Mapping[str, int], options: Mapping[str, bool]) -> dict[str, Any]:
-    """One layer's arrays under one setting, on a graph whose sets have these sizes."""
+def account(
+    name: str, counts: Mapping[str, int], options: Mapping[str, bool], sizes: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """One layer's arrays under one setting, on a graph whose sets have these sizes; `sizes` are those of dimensions."""
     import explorer
     from explorer.runtime.arrays import extents_of
     from explorer.runtime.encode.layers import programs, tensor_shape
     from explorer.runtime.liveness import kept_to_the_end, peak_bytes
 
     text = (CHECKOUT / "examples" / "rgnn" / f"{name}.emb").read_text()
-    compilation = explorer.compile(text, options=options, on_demand=True)
+    compilation = explorer.compile(text, sizes=dict(sizes or {}), options=options, on_demand=True)
     graph, module = programs(compilation)
     extents = extents_of(graph, module, counts)
     kernels = [program for program in module.programs if hasattr(program, "buffers")]
@@ -97,6 +102,7 @@ def account(name: str, counts: Mapping[str, int], options: Mapping[str, bool]) -
     return {
         "layer": name,
         **options,
+        "operations": operations(graph, counts),
         "peak_bytes": peak_bytes(kernels, kept, extents),
         "result_bytes": sum(made[buffer] for buffer in kept),
         "temporaries": {
@@ -107,6 +113,15 @@ def account(name: str, counts: Mapping[str, int], options: Mapping[str, bool]) -
         "input_bytes": sum(4 * prod(tensor_shape(graph, t, counts)) for t in graph.tensors),
         "faults": faults,
     }
+
+
+def operations(graph: Graph, counts: Mapping[str, int]) -> int:
+    """The operations of a graph, as the passes left it, for every element of each set."""
+    from explorer.compiler.ir.index_sets import with_products
+    from explorer.compiler.ir.work import work_of
+
+    sizes = with_products(graph, {**counts, "unit": 1})
+    return sum(sizes[index_set] * work for index_set, work in (work_of(graph, value) for value in graph.values))
 
 
 def table(figures: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.machine.assembly.costs import CLASSES
 from explorer.machine.core.core import Core
+from explorer.machine.core.core_memory import LONGER
 from explorer.machine.parameters import LINE_BYTES, MachineParameters
 from explorer.machine.records import numbers
 from explorer.machine.simulation import Simulation
@@ -24,8 +25,9 @@ from explorer.machine.simulation import Simulation
 def core_alone(simulation: Simulation) -> dict[str, Any]:
     """The account of the slowest core, once a simulation that has run its clock is finished.
 
-    Cycles, of the core; lines that loads asked for beyond the L1D, and how many of them were in flight on average;
-    where lines were found; walks of the table of pages; branches that went another way than foreseen."""
+    Cycles, of the core; lines that loads asked for beyond the L1D, and how many of them were in flight on average; how
+    many took `longer` than so many times the L1D's latency; where lines were found; walks of the table of pages;
+    branches that went another way than foreseen."""
     accounts = [_account(machine.core, simulation.parameters) for machine in simulation.machines]
     return max(accounts, key=lambda account: float(account["cycles"]))
 
@@ -41,6 +43,7 @@ def _account(core: Core, parameters: MachineParameters) -> dict[str, Any]:
         **{name: int(window[name]) for name in counted},
         **{name: int(memory[name]) for name in found},
         "miss_cycles": memory["in_flight"],
+        "longer": {f"{times:g}": int(count) for times, count in zip(LONGER, core.memory.longer, strict=True)},
         "hbm_bytes": LINE_BYTES * int(memory["misses"]),
         "source": "simulated",
     }

@@ -84,3 +84,17 @@ def test_errors_make_room_and_an_empty_editor_offers_a_beginning(open_page: Open
     expect_edit_after(page, edit)
     expect(page.locator("#offer")).to_be_hidden()
     expect(options).to_have_attribute("open", "")
+
+
+def test_a_figure_of_a_paper_opens_what_it_is_about(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator("[popovertarget=examples]").first.click()
+    page.locator("[data-act=papers]").click()
+    expect(page.locator("#sheet .gallery a")).not_to_have_count(0)
+    page.locator("#sheet .gallery a", has_text="Algorithm 2").click()
+    expect(page.locator("#sheet")).to_be_hidden()
+    expect(page.locator("#example-file")).to_have_text("spmm.emb")
+    expect(page.locator(".pane")).to_have_count(2)
+    expect(page.locator("#pane-0")).to_have_attribute("data-stage", "kernels")
+    expect(page.locator("#pane-0")).to_contain_text("sort the rows by how many elements")
+    expect(page.locator("[data-option=balance]")).to_be_checked()

@@ -207,7 +207,8 @@ class _Text:
                 array, result = self.name(node.buffer), self.name(node.result)
                 places = f"{array}[{lower}:{upper}].searchsorted({value}, 'right')"
                 self.line(depth, f"{result} = {lower} + int({places}) - 1")
-                self.line(depth, f"c += {FLOAT_BYTES} * {times} * max(0, {upper} - {lower}).bit_length()")
+                if node.buffer in self.arrays:
+                    self.line(depth, f"c += {FLOAT_BYTES} * {times} * max(0, {upper} - {lower}).bit_length()")
             case loops.Load():
                 self.line(depth, f"{self.name(node.result)} = int({self.element(node.buffer, node.indices)})")
             case loops.Index():

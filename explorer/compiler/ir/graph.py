@@ -30,10 +30,13 @@ CONTRACTION_NAMES = {
     ",a->a": "bsv",
     "a,a->": "bvv",
     "a,ab->b": "bmv",
+    "b,ab->a": "bmv_t",
     "a,b->ab": "bov",
+    "b,a->ab": "bov_t",
     "ab,bc->ac": "bmm",
 }
-"""cuKE Table III: scal_mul_vec, vec_mul_vec, vec_mul_mat, vec_outer_vec; bmm is the batched matrix product."""
+"""cuKE Table III: scal_mul_vec, vec_mul_vec, vec_mul_mat, vec_outer_vec; bmm is the batched matrix product. _t: bmv
+with its matrix transposed and bov with its result transposed, of which backward passes are made (§VII-C)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,8 @@ from explorer.machine.records import make_record
 
 Times = NDArray[np.float64]
 
+LONGER = np.array([1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0])
+"""Times the latency of the L1D: loads that take longer are counted, by each of these (Ember Fig. 3a)."""
 PAGE_WAYS = 5
 """Associativity of the table of pages (Arm Neoverse N1: 1,280 entries, 5 ways)."""
 
@@ -60,6 +62,7 @@ class CoreMemory(NamedTuple):
     pages: Cache
     loads: Times  # rings, of as many as may be in flight
     stores: Times
+    longer: NDArray[np.int64]  # loads of lines that took over so many times the L1D's latency, by LONGER
 
 
 def make_core_memory(parameters: MachineParameters) -> CoreMemory:
@@ -85,6 +88,7 @@ def make_core_memory(parameters: MachineParameters) -> CoreMemory:
         Cache(np.full((sets, PAGE_WAYS), -1, np.int64), np.zeros((sets, PAGE_WAYS))),
         np.zeros(parameters.l1_mshrs),
         np.zeros(parameters.l1_mshrs),
+        np.zeros(LONGER.size, np.int64),
     )
 
 
@@ -145,12 +149,22 @@ def _prefetch(memory: CoreMemory, line: int, now: float, entered: float) -> None
 
 
 @part
+def _note_latency(memory: CoreMemory, latency: float) -> None:
+    for at in range(LONGER.size):
+        if latency <= LONGER[at] * memory.state.l1_latency:
+            break
+        memory.longer[at] += 1
+
+
+@part
 def fetch_load(memory: CoreMemory, line: int, now: float, entered: float) -> float:
     """When a line that a load asks for now is in the L1D; the load entered the window before."""
     state, l1 = memory.state, memory.l1
     if look_up(l1, line):
         state.l1_hits += 1
-        return max(now + state.l1_latency, arrival_of(l1, line, 0))
+        found = max(now + state.l1_latency, arrival_of(l1, line, 0))
+        _note_latency(memory, found - now)
+        return found
     known = _walk(memory, line, now)
     sent = max(known, memory.loads[state.next_load])
     here = _from_l2(memory, line, sent, entered)
@@ -162,6 +176,7 @@ def fetch_load(memory: CoreMemory, line: int, now: float, entered: float) -> flo
         state.next_load = 0
     state.loads_missed += 1
     state.in_flight += here - sent
+    _note_latency(memory, here - now)
     put_first(l1.lines, l1.arrivals, line, 0, here)
     return here
 

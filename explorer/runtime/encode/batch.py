@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.graph import Graph, IndexMap, Tensor
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime import liveness
@@ -74,13 +75,22 @@ def draw(
     rows = random.integers(0, len(triples.h), size=batch)
     columns = dict(zip(ROLES, (triples.h, triples.r, triples.t), strict=True))
     inputs: dict[str, npt.NDArray[Any]] = {}
-    for role, entry in zip(ROLES, (e for e in graph.maps if e.codomain in PLURALS), strict=True):
+    for role, entry in zip(ROLES, _ends(graph), strict=True):
         inputs[entry.name] = columns[role][rows]
         if negatives and negatives.end == role:
             inputs[entry.name] = random.integers(0, triples.num_entities, size=(batch, count), dtype=np.int32)
     for name, shape in shapes.items():
         inputs[name] = _draw_tensor(name, shape, seed)
     return inputs
+
+
+def ids_by_role(graph: Graph, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """A batch's heads, relations and tails: [batch], and [batch, count] of the end that negatives replace."""
+    return {role: tensors[entry.name] for role, entry in zip(ROLES, _ends(graph), strict=True)}
+
+
+def _ends(graph: Graph) -> list[IndexMap]:
+    return [entry for entry in graph.maps if entry.codomain in PLURALS]
 
 
 def _draw_tensor(name: str, shape: tuple[int, ...], seed: int) -> npt.NDArray[np.float32]:

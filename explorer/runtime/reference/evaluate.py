@@ -178,7 +178,6 @@ class Meaning:
     def result(self, arithmetic: Arithmetic = BOUNDED) -> Array:
         """The scores, or the rows of a layer or an op."""
 
-
         def compute(arithmetic: Arithmetic) -> Array:
             found = evaluate(self.text, self.inputs, self.sizes, self.name, self.negatives, arithmetic)
             return found if self.rows is None else found[self.rows]

@@ -143,8 +143,21 @@ def _triple_lines(result: Mapping[str, Any]) -> list[str]:
         f"  data    {data['name']} ({data['source']}): {_many(data['entities'], 'entity', 'entities')},"
         f" {_many(data['relations'], 'relation')}, {_many(data['triples'], 'triple')}",
         f"  batch   {_many(result['batch'], 'triple')}, negatives {result['negatives']}, {_sizes(result)}",
+        *_chunks(result),
         *_inverses(result),
         *_gradient_lines(result),
+    ]
+
+
+def _chunks(result: Mapping[str, Any]) -> list[str]:
+    """What chunks of edges share (cuKE Fig. 8)."""
+    if "chunks" not in result:
+        return []
+    found = result["chunks"]
+    return [
+        f"  shared  in chunks of {found['edges']}: {found['entities']:,} entities and {found['relations']:,} relations,"
+        f" each once a chunk; {found['relations_sorted']:,} relations where {_many(found['group'], 'chunk')}"
+        f" {'are' if found['group'] > 1 else 'is'} sorted together (counted)"
     ]
 
 

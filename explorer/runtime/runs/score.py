@@ -21,6 +21,7 @@ from explorer.runtime.encode.layers import upstream_name
 from explorer.runtime.encode.scores import Encoding
 from explorer.runtime.limits import bounds
 from explorer.runtime.limits import layers as bounds_layer
+from explorer.runtime.limits.chunks import shared_by_chunks
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.sampling import Sample, draw_batch
@@ -30,6 +31,8 @@ from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Se
 
 GRADIENT_SCORES = 20_000
 """Up to so many scores, all gradients are checked; of a larger batch, those of its first triples."""
+CHUNKED_TRIPLES = 1_000_000
+"""Of a larger batch, what chunks share is not counted."""
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
@@ -93,11 +96,21 @@ class ScoreSetup(Setup):
             },
             "batch": self.request.batch,
             "negatives": self.compilation.options.to_json()["negatives"],
+            **self._chunks(),
         }
         if not self.compilation.options.grad:
             return {**described, "limits": bounds.limits(graph, self.tensors)}
         structure = score_inputs.structure_of(graph, self.tensors)
         return {**described, "inverses": self.encoding.describe(), "limits": bounds_layer.limits(graph, structure)}
+
+    def _chunks(self) -> dict[str, Any]:
+        """What the chunks of the option `inspect_edges` ask for, whether or not the kernels are made by chunks; of
+        negatives, and of a batch that is too large, nothing."""
+        ids = batch.ids_by_role(score_inputs.graph_of(self.compilation), self.tensors)
+        if self.compilation.options.negatives or len(ids["relation"]) > CHUNKED_TRIPLES:
+            return {}
+        chunk, group = self.compilation.options.inspect_edges, self.compilation.options.inspect_group
+        return {"chunks": {"edges": chunk, "group": group, **shared_by_chunks(ids, chunk, group)}}
 
 
 def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, ScoreSetup]:

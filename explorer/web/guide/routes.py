@@ -1,4 +1,5 @@
-"""What the page fetches when a reader asks for it: the tour, the sheet of the language, the meaning of its words."""
+"""What the page fetches when a reader asks for it: the tour, the papers' figures, the sheet of the language, the
+meaning of its words."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import json
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, Response
 
-from explorer.web.guide import language, tour, words
+from explorer.web.guide import language, papers, tour, words
 from explorer.web.instructor.students import members_only
 from explorer.web.panes.highlight import highlight
 from explorer.web.templates.environment import TEMPLATES
@@ -29,6 +30,12 @@ async def all_stops() -> Response:
     """The stops of the tour."""
     stops = [stop.to_json() for stop in tour.STOPS]
     return Response(json.dumps(stops), media_type="application/json", headers={"Cache-Control": "no-cache"})
+
+
+@router.get("/guide/papers", response_class=HTMLResponse)
+async def all_figures(request: Request) -> HTMLResponse:
+    """The papers' figures, with links to the page as it stands for each."""
+    return TEMPLATES.TemplateResponse(request, "guide/papers.html", {"gallery": papers.GALLERY})
 
 
 @router.get("/guide/language", response_class=HTMLResponse)

@@ -119,13 +119,22 @@ function openSheet(title) {
   byId("sheet", HTMLDialogElement).showModal();
 }
 
-export async function showLanguage() {
-  const answer = await fetch("/guide/language").catch(() => null);
-  if (!answer?.ok) return say("The language's sheet did not arrive. Try again.");
+/**
+ * @param {string} address
+ * @param {string} title
+ */
+async function showFetched(address, title) {
+  const answer = await fetch(address).catch(() => null);
+  if (!answer?.ok) return say("The sheet did not arrive. Try again.");
   const found = new DOMParser().parseFromString(await answer.text(), "text/html");
-  openSheet("The language");
+  openSheet(title);
   byId("sheet-body").replaceChildren(...found.body.children);
 }
+
+export const showLanguage = () => showFetched("/guide/language", "The language");
+
+/** Each figure is a link that changes the hash alone, which the page then adopts. */
+export const showPapers = () => showFetched("/guide/papers", "The papers' figures");
 
 // For those who point at nothing: the words that the active pane has, by key.
 export async function showWords() {
@@ -153,6 +162,9 @@ export async function copySnippet(button) {
 }
 
 export function startExplaining() {
+  byId("sheet-body").addEventListener("click", ({ target }) => {
+    if (around(target, "a[href]")) byId("sheet", HTMLDialogElement).close();
+  });
   document.addEventListener("mouseover", pointed);
   document.addEventListener("mousemove", (event) => {
     if (around(event.target, ".l > .t")) pointed(event);

@@ -1,6 +1,6 @@
 // What helps in the first minutes: its parts, and what their buttons do.
 import { showMore, startEffects } from "./effects.js";
-import { copySnippet, showLanguage, showWords, startExplaining } from "./explain.js";
+import { copySnippet, showLanguage, showPapers, showWords, startExplaining } from "./explain.js";
 import { startProjector, toggleProjector } from "./projector.js";
 import { repaint } from "../model/compile.js";
 import { backToText, close, startStops, startTour, step } from "./tour.js";
@@ -12,6 +12,7 @@ export const guideActions = {
   "copy-snippet": copySnippet,
   language: showLanguage,
   more: showMore,
+  papers: showPapers,
   projector: toggleProjector,
   retry: repaint,
   tour: startStops,

@@ -20,8 +20,8 @@ LISTS = {"ptr": np.array([0, 3, 3, 8, 9, 60]), "idx": RANDOM.integers(0, 7, 60),
 B = 50
 
 
-def compiled(name: str, **sizes: int) -> Any:
-    return explorer.compile((EXAMPLES / f"{name}.emb").read_text(), sizes=sizes, on_demand=True)
+def compiled(name: str, options: dict[str, str | int | bool] | None = None, **sizes: int) -> Any:
+    return explorer.compile((EXAMPLES / f"{name}.emb").read_text(), sizes=sizes, options=options or {}, on_demand=True)
 
 
 def triples(compilation: Any) -> dict[str, Any]:
@@ -89,4 +89,15 @@ def test_every_access_is_counted_once(name: str) -> None:
     kernels = kernels_of(found.stages["kernels"].program)
     if name == "embedding/sls":
         arrays = found.encode(found, arrays, None)[0]
+    assert asked_bytes(kernels, arrays) == counted_by_the_interpreter(kernels, arrays)
+
+
+@pytest.mark.parametrize("name", ["kge/transr", "kge/transe_l1"])
+def test_what_chunks_look_for_in_shared_memory_is_not_asked_of_memory(name: str) -> None:
+    """Edges are sorted in groups of several chunks, by searches in shared memory."""
+    sizes = {"D": 32} | ({"K": 32} if name == "kge/transr" else {})
+    options = {"inspect": "chunks", "inspect_edges": 8, "inspect_group": 4, "inspect_block": 32}
+    found = compiled(name, options, **sizes)
+    arrays, kernels = triples(found), kernels_of(found.stages["kernels"].program)
+    assert any("chunks" in kernel.template for kernel in kernels)
     assert asked_bytes(kernels, arrays) == counted_by_the_interpreter(kernels, arrays)

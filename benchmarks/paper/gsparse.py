@@ -1,0 +1,132 @@
+"""G-Sparse's figures, as far as they can be counted: the space of schedules, what tiles ask memory for, balance.
+
+The excerpt that there is has few numbers: the size of the search space (§III-D), and speed-ups, which need a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.paper.figure import Figure, Paper, Row, Table
+from explorer.checkout import CHECKOUT
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.interpret.asked_bytes import asked_bytes
+from explorer.compiler.to_json import kernels_of
+from explorer.runtime.compiling import compile as compiled
+from explorer.runtime.data.lists import load_lists
+from explorer.runtime.encode import layers, ops
+
+WIDTH = 256
+"""The features of a row that §III-D counts the space for."""
+DATA = "arxiv/50"
+PUBLISHED_SPACE = 1.5e9
+
+
+def program(name: str, options: Mapping[str, str | int | bool]) -> Compilation:
+    """An example of examples/embedding, WIDTH wide."""
+    text = (CHECKOUT / "examples" / "embedding" / f"{name}.emb").read_text()
+    return compiled(text, sizes={"D": WIDTH}, options=options, on_demand=True)
+
+
+def asked(compilation: Compilation, data: str) -> dict[str, int]:
+    """The bytes that each kernel asks memory for on these lists."""
+    graph, module = ops.programs_of(compilation)
+    encoded = ops.EncodedLists(ops.Sets.of(graph), load_lists(data))
+    shapes = {tensor.name: layers.tensor_shape(graph, tensor, encoded.counts) for tensor in graph.tensors}
+    tensors = {name: np.broadcast_to(np.float32(0), shape) for name, shape in shapes.items()}
+    arrays: Mapping[str, Any] = ops.program_inputs(graph, module, encoded, tensors)
+    return asked_bytes(kernels_of(compilation.stages["kernels"].program), arrays)
+
+
+def space_table() -> Table:
+    columns = ("schedules",)
+    rows = [
+        Row("SpMM", {columns[0]: float(program("spmm", {}).space().count)}, {columns[0]: PUBLISHED_SPACE}),
+        Row("SDDMM", {columns[0]: float(program("sddmm", {}).space().count)}),
+    ]
+    note = (
+        f"Schedules of `explorer space`, {WIDTH} features. Published: g-SpMM on REDDIT. Ours counts those that differ"
+        " and can be launched, in powers of two; the paper does not say how it counts."
+    )
+    return Table("counted", columns, rows, note, form=",.0f", logarithmic=True)
+
+
+SETTINGS: dict[str, dict[str, str | int | bool]] = {
+    "a warp a row": {},
+    "kNRegTile = 1 vector": {"lane_vectors": 1},
+    "kNRegTile = 2 vectors": {"lane_vectors": 2},
+    "kLaneWidth = 8": {"lanes": 8},
+    "kNnzTile = 64 in shared memory": {"preload": 64},
+    "kNnzTile = 256 in shared memory": {"preload": 256},
+    "rows sorted by length": {"balance": True},
+}
+
+
+def traffic_table() -> Table:
+    columns = ("MB asked of memory", "over a warp a row")
+    rows: list[Row] = []
+    for name, options in SETTINGS.items():
+        found = sum(asked(program("spmm", {"split": "rows", **options}), DATA).values()) / 1e6
+        first = rows[0].ours[columns[0]] if rows else found
+        rows.append(Row(name, {columns[0]: found, columns[1]: found / first}))
+    note = (
+        f"SpMM of {DATA}, {WIDTH} wide, rows shared out (split=rows), before any cache. Column indices and values are"
+        " loaded once a row and lane group; more columns a lane load them fewer times. What shared memory is filled"
+        " with ahead is asked for by whole tiles, so short rows ask for more. No number of this kind is published."
+    )
+    return Table("counted", columns, rows, note, form=",.3f")
+
+
+def waste(lengths: npt.NDArray[np.int64], tile: int, *, longest_first: bool) -> float:
+    """Steps of blocks over the nonzeros, where `tile` rows side by side wait for their longest: in order, or sorted by
+    length (§III-B-b)."""
+    ordered = np.sort(lengths)[::-1] if longest_first else lengths
+    padded = np.pad(ordered, (0, -len(ordered) % tile))
+    steps = int(padded.reshape(-1, tile).max(axis=1).sum()) * tile
+    return steps / max(1, int(lengths.sum()))
+
+
+def balance_table() -> Table:
+    tiles = (4, 16, 64)
+    columns = tuple(f"{order}, kMTile={tile}" for tile in tiles for order in ("in order", "sorted"))
+    rows = []
+    for data in ("arxiv", "com-Youtube", "roadNet-CA", "web-Google", "wiki-Talk"):
+        lengths = np.diff(load_lists(data).ptr).astype(np.int64)
+        ours = {
+            f"{order}, kMTile={tile}": waste(lengths, tile, longest_first=order == "sorted")
+            for tile in tiles
+            for order in ("in order", "sorted")
+        }
+        rows.append(Row(data, ours))
+    note = (
+        "Steps of a block of kMTile rows side by side, which its longest row decides, over nonzeros: 1 is no waiting."
+        " Counted on generated graphs with the degrees of the published ones. What it gains in time needs a GPU, and no"
+        " number of this kind is published."
+    )
+    return Table("counted", columns, rows, note, "steps over nonzeros", ",.2f", logarithmic=True)
+
+
+def _figure(name: str, title: str, entries: Sequence[int], make: Callable[[], Table] | None, needs: str = "") -> Figure:
+    return Figure(name, title, tuple(f"gsparse {entry}" for entry in entries), make, needs)
+
+
+PAPER = Paper(
+    "gsparse",
+    "G-Sparse: schedules of sparse products on graphs",
+    (
+        _figure("space", "§III-D: size of the search space", [7], space_table),
+        _figure("tiles", "§III-B: what tiles of SpMM ask memory for", [2, 5], traffic_table),
+        _figure("balance", "§III-B-b: rows sorted by length", [4], balance_table),
+        _figure(
+            "speedups",
+            "PACT'23 abstract: up to 4.75x a kernel, 1.37x to 2.25x GCN, GraphSAGE and GAT; Table IV: lane widths",
+            [6, 10],
+            None,
+            "a GPU: explorer bench gpu has SpMM and SDDMM beside cuSPARSE, explorer bench record all lane widths.",
+        ),
+    ),
+)

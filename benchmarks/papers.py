@@ -1,0 +1,77 @@
+"""Figures and tables of the papers that need no GPU, ours beside the published numbers.
+
+`explorer bench papers [cuke|hector|gsparse|ember [FIGURE ...]] [--json] [--html FILE]`. Every figure says whether it
+was counted, simulated or measured; published numbers stand in brackets, with the reason where ours differ. What needs a
+GPU, or the authors' machine, says so and is left out. All figures take some minutes; `--list` names them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.paper import cuke, ember, gsparse, hector
+from benchmarks.paper.figure import Figure, Paper, Table, as_json, as_text
+from benchmarks.paper.page import page
+from explorer.runtime.data.triples import InputError
+
+BY_NAME_ONLY = "takes some minutes"
+PAPERS = {paper.name: paper for paper in (cuke.PAPER, hector.PAPER, gsparse.PAPER, ember.PAPER)}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints every figure as soon as it is made, or with --json one object; status 1 where a result is wrong."""
+    parser = argparse.ArgumentParser(prog="explorer bench papers", description=__doc__)
+    parser.add_argument("paper", nargs="?", choices=sorted(PAPERS), help="one paper; default all")
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="of that paper, as in fig8 table5; default all")
+    parser.add_argument("--list", action="store_true", help="name the figures, and make none")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write one page with charts, which needs no network")
+    told = "a folder with real graphs (wn18.npz, fb15k-237.npz ...) that take the place of generated ones"
+    parser.add_argument("--data", metavar="DIR", type=Path, help=told)
+    arguments = parser.parse_args(argv)
+    if arguments.data:
+        try:
+            cuke.use_files(arguments.data)
+        except InputError as error:
+            parser.error(str(error))
+    chosen = [PAPERS[arguments.paper]] if arguments.paper else list(PAPERS.values())
+    known = [figure.name for paper in chosen for figure in paper.figures]
+    if wrong := [name for name in arguments.figures if name not in known]:
+        parser.error(f"no figure {', '.join(wrong)} of {arguments.paper}: there are {', '.join(known)}")
+    if arguments.list:
+        print(
+            "\n".join(f"{paper.name:8} {figure.name:8} {figure.title}" for paper in chosen for figure in paper.figures)
+        )
+        return 0
+    made = [(paper, _make(paper, arguments.figures, quiet=arguments.json)) for paper in chosen]
+    date = datetime.now(UTC).date().isoformat()
+    if arguments.json:
+        whole = {paper.name: [as_json(figure, table) for figure, table in figures] for paper, figures in made}
+        print(json.dumps({"date": date, "papers": whole}))
+    if arguments.html:
+        arguments.html.write_text(page(made, date, " ".join(("explorer bench papers", *argv))))
+    return 0 if all(table is None or table.right for _, figures in made for _, table in figures) else 1
+
+
+def _make(paper: Paper, names: Sequence[str], *, quiet: bool) -> list[tuple[Figure, Table | None]]:
+    """A paper's figures, or those named, each printed as it comes."""
+    made = []
+    if not quiet:
+        print(f"==== {paper.title} ====\n", flush=True)
+    for figure in paper.figures:
+        if names and figure.name not in names:
+            continue
+        table = figure.make() if figure.make else None
+        made.append((figure, table))
+        if not quiet:
+            print(f"{as_text(figure, table)}\n", flush=True)
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
