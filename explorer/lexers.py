@@ -26,10 +26,10 @@ INDEX_SETS = (
     "bag", "query", "entry", "nonzero",
 )  # fmt: skip
 
-FUNCTIONS = (*function_names(), *prelude())
+FUNCTIONS = (*function_names(), *prelude(), "range")
 """What a text can call."""
 
-_NUMBER = (r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", Number)
+_NUMBER = (r"\d+(\.(?!\.)\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?", Number)
 _NAME = (r"[A-Za-z_]\w*", Name)
 _SPACE = (r"\s+", Whitespace)
 _COMMENT = (r"#.*$", Comment.Single)
@@ -76,7 +76,7 @@ class ModelLexer(RegexLexer):
             (words(FUNCTIONS, prefix=r"\b", suffix=r"(?=\s*\()"), Name.Builtin),
             _NUMBER,
             _NAME,
-            (r"[-+*/@=]", Operator),
+            (r"\.\.|\*\*|//|[<>=!]=|[-+*/@=<>]", Operator),
             (r"[\[\](){},.:]", Punctuation),
             _LAST,
         ]

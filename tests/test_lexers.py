@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
+from pygments.token import Comment, Error, Keyword, Name, Number, Operator, String, _TokenType
 
 import explorer
 from explorer.lexers import DlcLexer, GraphLexer, KernelsLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
@@ -73,6 +73,14 @@ def test_a_models_words_have_their_types() -> None:
     assert (Name.Builtin, "norm") in tokens
     assert (Comment.Single, "# size") in tokens
     assert (String.Doc, '"a note"') in tokens
+
+
+def test_numbers_of_a_loop_and_comparisons_have_theirs() -> None:
+    line = "for k in 0..K: x = where(y[k] >= 0.5, y ** 2, range)\n"
+    tokens = [(kind, value) for kind, value in kinds(ModelLexer(), line) if value.strip()]
+    assert (Number, "0") in tokens
+    assert (Number, "0.5") in tokens
+    assert [value for kind, value in tokens if kind is Operator] == ["..", "=", ">=", "**"]
 
 
 def test_a_graph_line_has_its_set_and_its_dependencies() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MAP = (ROOT / "docs" / "MAP.md").read_text()
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/MAP.md", "benchmarks/NOTES.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/MAP.md", "docs/LANGUAGE.md", "benchmarks/NOTES.md")
 SHOWN = {
     "explorer/compiler/passes/graph/times_one.py",
     "tests/compiler/passes/test_times_one.py",

@@ -16,7 +16,7 @@
 
 extern "C" {
 float expf(float), logf(float), log1pf(float), sqrtf(float), fabsf(float), tanhf(float), erff(float), sinf(float);
-float cosf(float);
+float cosf(float), floorf(float), powf(float, float);
 float fmaf(float, float, float), fmaxf(float, float), fminf(float, float);
 }
 

@@ -155,8 +155,13 @@ REDUCED: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
     "max": lambda add, x: x.max(axis=-1),
     "min": lambda add, x: x.min(axis=-1),
     "norm": lambda add, x: np.sqrt(add(x * x)),
+    "prod": lambda add, x: np.multiply.accumulate(x, axis=-1, dtype=F32)[..., -1],
+    "logsumexp": lambda add, x: x.max(axis=-1) + np.log(add(np.exp(x - x.max(axis=-1, keepdims=True)))),
 }
-STRUCTURED = ("dot", "outer", "linear", "leaky_relu", "concat", "reshape", "repeat")
+STRUCTURED = (
+    *("dot", "outer", "linear", "leaky_relu", "concat", "reshape", "repeat", "stack", "roll", "windows", "circulant"),
+    *("softmax", "where", "masked", "pow"),
+)
 
 
 @pytest.mark.parametrize("order", SUMS)
@@ -232,6 +237,9 @@ NEAR = (
     "min(E[h] * R[r], E[t])",
     "leaky_relu(E[h] * R[r] - E[t], 0.2)",
     "E[h] * max(concat(E[h] * R[r], E[t]))",
+    "where(E[h] * R[r] > E[t], E[h], R[r] * R[r])",
+    "where(E[h] * R[r] <= E[t], E[h], R[r]) * E[t]",
+    "E[h] * (E[h] * R[r] == E[t])",
 )
 
 
@@ -269,6 +277,9 @@ MODELS = {
     "logs": "sum(log(abs(E[h]) + 1) * log1p(E[t] * E[t]) * sqrt(abs(R[r]) + 0.5)) + logsigmoid(sum(E[h]))",
     "quotients": "norm(E[h] / (norm(E[h]) + 1) - E[t], 1) + norm(E[h] + R[r] - E[t]) / 3",
     "products": "dot(E[h] @ outer(R[r], E[t]), E[h]) + sum(sum(reshape(E[h], 2, 2) @ reshape(E[t], 2, 2)))",
+    "choices": "sum(where(E[h] > R[r], E[t] * E[h], exp(R[r]) - E[t]) * (E[t] - floor(E[t] * 3) * R[r]))",
+    "powers": "sum((E[h] - E[t]) ** 3 * (abs(R[r]) + 0.5) ** 1.7 + pow(abs(E[t]) + 0.2, -0.3) * R[r] ** -2)",
+    "softmaxes": "dot(softmax(E[h] * 3), R[r]) + logsumexp(E[t]) * sum(roll(E[h], 1) * (circulant(R[r]) @ E[t]))",
     "shapes": "sum(concat(E[h][1:3], R[r]) * concat(R[r], E[t][:2])) + max(E[h]) - sum(mean(repeat(E[t], 3).T))",
 }
 

@@ -313,7 +313,7 @@ def test_a_graph_without_edges_gives_zeros_of_the_right_shape():
         ["for n in g.neighbours():", '    n["y"] = x[n]', 'return n["y"]'],
         ["for n in g.nodes():", '    n["y"] = x[n]'],
         ["for n in g.nodes():", "    n[x] = x[n]", 'return n["y"]'],
-        ["for n in g.nodes():", '    n["y"] = sum(x[m] for m in g.nodes())', 'return n["y"]'],
+        ["for n in g.nodes():", '    n["y"] = sum(x[m] for m in g.pairs())', 'return n["y"]'],
         ["while 1: pass"],
         ["print(x)"],
         ["return __import__('os')"],

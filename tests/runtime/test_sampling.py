@@ -46,6 +46,22 @@ layer Degrees(g: graph):
 """What the graph itself counts, of nodes that are neighbours of neighbours."""
 
 
+WHOLE = """dim F = 3
+layer Whole(g: graph):
+    input x[node, F]
+    param W[F, F]
+    for n in g.nodes():
+        n["y"] = mean(x[e.src] @ W for e in n.incoming_edges())
+    mu = mean(n["y"] for n in g.nodes())
+    top = max(x[e.src] * x[e.dst] for e in g.edges())
+    for n in g.nodes():
+        n["h"] = n["y"] - mu + top
+    return n["h"]
+"""
+READOUT = WHOLE.replace('return n["h"]', 'return mean(n["h"] for n in g.nodes())')
+"""What is of all nodes, and of all edges."""
+
+
 @cache
 def family(text: str) -> str:
     return explorer.compile(text, on_demand=True).family
@@ -152,6 +168,20 @@ def test_the_numbers_that_the_reference_computes() -> None:
     encoded = EncodedLists(sets, sparse_from(given, "spmm", "given", 4))
     data = run_op._data(graph, encoded)
     assert sum(sampling._numbers(data, value) for value in used_values(graph)) == 5 * (1 + 3 * 8)
+
+
+@pytest.mark.usefixtures("few_rows")
+@pytest.mark.parametrize("text", [WHOLE, READOUT], ids=["nodes", "one row"])
+def test_what_is_of_all_elements_needs_them_all(text: str) -> None:
+    data, compilation = generate("small", SMALL), explorer.compile(text, on_demand=True)
+    request = RunRequest(text=text, on="cpu", seed=3)
+    graph: Any = compilation.stages["graph"].program
+    tensors = run_layer.draw_tensors(graph, encode(data).counts, 3)
+    sample = run_layer._sample(request, data)
+    assert (len(sample.kept["node"]), len(sample.kept["edge"])) == (data.num_nodes, data.num_edges)
+    whole = run_layer._meaning(request, compilation, data, tensors).result(FLOAT64)
+    part = run_layer._sampled(request, compilation, data, tensors, sample).result(FLOAT64)
+    np.testing.assert_allclose(part, sample.taken(whole), rtol=1e-11, atol=1e-13)
 
 
 def test_a_large_table_is_drawn_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,9 @@ class TargetNames:
     def _declared(kernel: Kernel | ScheduledKernel) -> list[str]:
         buffers = [buffer.name for buffer in kernel.buffers]
         extents = sorted(fixed_names(kernel.sizes, kernel.buffers))
-        counts = [name for name, _ in kernel.counts] if isinstance(kernel, ScheduledKernel) else []
+        known = kernel.counts if isinstance(kernel, ScheduledKernel) else ()
+        # A kernel that only counts reads no array of the set whose size it needs.
+        counts = [*(name for name, _ in known), *(part for _, count in known for part in count.names)]
         return [*buffers, *extents, *counts, *(name for node in walk(kernel) if (name := result_of(node)))]
 
     def __getitem__(self, name: str) -> str:

@@ -21,11 +21,12 @@ _REDUCTIONS = {
     "mean": lambda x: x.mean(axis=-1),
     "max": lambda x: x.max(axis=-1),
     "min": lambda x: x.min(axis=-1),
+    "product": lambda x: x.prod(axis=-1),
     "norm1": lambda x: np.abs(x).sum(axis=-1),
     "norm2": lambda x: np.sqrt((x * x).sum(axis=-1)),
 }
-_SEGMENT_UPDATES = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum}
-_SEGMENT_STARTS = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf}
+_SEGMENT_UPDATES = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum, "product": np.multiply}
+_SEGMENT_STARTS = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf, "product": 1.0}
 
 
 def run_graph(graph: g.Graph, inputs: Mapping[str, Number]) -> tuple[Number, dict[str, Number]]:
@@ -164,7 +165,7 @@ class _Evaluation:
         return array.reshape(array.shape + (1,) * (rank + self.lead - array.ndim))
 
     def segment(self, segment: g.Segment) -> Number:
-        """A reduction by a map; 0 for rows to which it takes nothing."""
+        """A reduction by a map; 0, or as a product 1, for rows to which it takes nothing."""
         operand, leading = self.arrays[segment.operand], self.rows(self.domains[segment.map])
         rows = self.maps.get(segment.map, np.zeros(leading, dtype=np.int64))
         if segment.map in self.inside:
@@ -178,7 +179,7 @@ class _Evaluation:
         sizes = np.bincount(rows, minlength=count)
         if segment.function == "mean":
             result /= np.maximum(sizes, 1).reshape(-1, *(1,) * len(rest))
-        result[sizes == 0] = 0.0
+        result[sizes == 0] = 1.0 if segment.function == "product" else 0.0
         return result.reshape(count, *(1,) * (self.lead - 1), *rest)
 
 

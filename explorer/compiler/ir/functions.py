@@ -32,7 +32,8 @@ class Function(NamedTuple):
     parameter: tuple[str, float] | None = None
     """The name and default of a number behind the operands, known before the run."""
     derivative: tuple[str, ...] = ()
-    """By each operand: a formula of x, y, the parameter and `result`, in functions of this table and their signs."""
+    """By each operand: a formula of x, y, the parameter and `result`, in functions of this table and their signs; FLAT
+    where the result does not change with it but for jumps, so that no gradient goes there."""
     corner: str = ""
     """The slope by the first operand where it has two sides, at x = 0, of two operands at x = y: a formula likewise."""
     cost: Cost = "plain"
@@ -49,10 +50,27 @@ class Function(NamedTuple):
         return self.arity + (self.parameter is not None)
 
 
+FLAT = "0.0"
+"""The derivative of what is constant between its jumps."""
+
+
 def _infix(name: str, sign: str, numpy: str, torch: str, derivative: tuple[str, str]) -> Function:
     """A function that every target writes with the same sign between its operands."""
     text = f"{{0}} {sign} {{1}}"
     return Function(name, numpy, text, text, torch, arity=2, sign=sign, derivative=derivative)
+
+
+def _comparison(name: str, sign: str) -> Function:
+    """1 where a comparison holds and 0 where it does not; one with a NaN holds for != alone."""
+    return Function(
+        name,
+        numpy=f"lambda x, y: (x {sign} y).astype(x.dtype)",
+        python=f"float32(1.0) if {{0}} {sign} {{1}} else float32(0.0)",
+        cuda=f"{{0}} {sign} {{1}} ? 1.0f : 0.0f",
+        torch=f"lambda x, y: (x {sign} y).to(x.dtype)",
+        arity=2,
+        derivative=(FLAT, FLAT),
+    )
 
 
 TABLE = (
@@ -85,13 +103,19 @@ TABLE = (
         corner="0.5",
         about="the larger of two numbers",
     ),
+    _comparison("equal", "=="),
+    _comparison("not_equal", "!="),
+    _comparison("greater", ">"),
+    _comparison("at_least", ">="),
     Function(
-        "equal",  # 1 where both are equal, for gradients of maxima
-        numpy="lambda x, y: (x == y).astype(x.dtype)",
-        python="float32(1.0) if {0} == {1} else float32(0.0)",
-        cuda="{0} == {1} ? 1.0f : 0.0f",
-        torch="lambda x, y: (x == y).to(x.dtype)",
+        "masked",  # a choice that leaves what is not chosen out, infinite or not: where(c, a, b) is the sum of two
+        numpy="lambda x, y: np.where(x != 0, y, np.zeros_like(y)).astype(x.dtype)",
+        python="{1} if {0} != 0 else float32(0.0)",
+        cuda="{0} != 0.0f ? {1} : 0.0f",
+        torch="lambda x, y: torch.where(x != 0, y, torch.zeros_like(y))",
         arity=2,
+        derivative=(FLAT, "masked(x, 1.0)"),
+        about="y where x is not 0, else 0",
     ),
     Function(
         "div_or_zero",  # 0 where the divisor is: the gradient of a norm at 0, the share of an empty segment
@@ -151,6 +175,28 @@ TABLE = (
         finite=False,
         about="the square root",
         domain="x >= 0",
+    ),
+    Function(
+        "pow",
+        numpy="lambda x, exponent: np.power(x, x.dtype.type(exponent))",
+        python="{0} ** {1}",
+        cuda="powf({0}, {1})",
+        torch="torch.pow",
+        parameter=("exponent", 2.0),
+        derivative=("exponent * pow(x, exponent - 1.0)",),
+        cost="transcendental",
+        finite=False,
+        about="x ** exponent, a number that is known before the run",
+        domain="x > 0",
+    ),
+    Function(
+        "floor",
+        numpy="np.floor",
+        python="float32(floor({0})) if abs({0}) < float32(8388608.0) else {0}",  # beyond, all f32 are whole
+        cuda="floorf({0})",
+        torch="torch.floor",
+        derivative=(FLAT,),
+        about="the largest whole number that is not above x",
     ),
     Function(
         "abs",

@@ -17,9 +17,9 @@ from explorer.compiler.ir.node import Extent, Line, Node, VerificationError, onc
 
 Shape = tuple[Extent, ...]
 
-REDUCTIONS = ("sum", "mean", "max", "min", "norm1", "norm2")
+REDUCTIONS = ("sum", "mean", "max", "min", "product", "norm1", "norm2")
 
-SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
+SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min", "product")
 DOMAINS = {"score": "batch", "layer": "graph"}
 """What each family of definitions is written over; of an op, the graph says it."""
 
@@ -106,9 +106,9 @@ class Reduce(Node):
 class Segment(Node):
     """A reduction over the elements that a map takes to the same place: `segment_sum %5 by dst`, from edges to nodes.
 
-    An empty segment gives 0, whatever the function."""
+    An empty segment gives 0, but that a product of nothing is 1."""
 
-    function: str  # "sum", "mean", "max" or "min"
+    function: str  # one of SEGMENT_FUNCTIONS
     operand: str
     map: str
 

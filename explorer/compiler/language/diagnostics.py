@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from explorer.compiler.ir.node import Span
@@ -109,6 +109,27 @@ def suggestion(
     if other is None:
         return "", ()
     return f": did you mean '{other}'?", (Fix(f"Use {other}", span, other),)
+
+
+def joined_fix(label: str, text: str, edits: Sequence[tuple[Span, str]]) -> Fix:
+    """Several changes as one: the text from the first to the last of them, with all of them made."""
+    ordered = sorted(edits)
+    first, last = ordered[0][0], ordered[-1][0]
+    lines = text.split("\n")
+    made, line, column = "", first.line, first.column
+    for span, replacement in ordered:
+        made += _between(lines, line, column, span.line, span.column) + replacement
+        line, column = span.end_line, span.end_column
+    return Fix(label, Span(first.line, first.column, last.end_line, last.end_column), made)
+
+
+def _between(lines: Sequence[str], line: int, column: int, end_line: int, end_column: int) -> str:
+    """The text from one place to another."""
+    if line == end_line:
+        return lines[line - 1][column - 1 : end_column - 1]
+    return "\n".join(
+        (lines[line - 1][column - 1 :], *lines[line : end_line - 1], lines[end_line - 1][: end_column - 1])
+    )
 
 
 def with_article(noun: str) -> str:

@@ -26,11 +26,10 @@ def callables() -> list[Described]:
     """All of them by name."""
     found = []
     for name, builtin in BUILTINS.items():
-        call = f"{name}({', '.join(builtin.parameters)}{', ...' if builtin.many else ''})"
         known = FUNCTIONS.get(name)
         aliases = tuple(alias for alias, of in ALIASES.items() if of == name)
         domain, corner = (known.domain, known.corner) if known else ("", "")
-        found.append(Described(name, call, builtin.about, domain, corner, aliases))
+        found.append(Described(name, builtin.call, builtin.about, domain, corner, aliases))
     for name, helper in prelude().items():
         call = f"{name}({', '.join(parameter.name.text for parameter in helper.parameters)})"
         found.append(Described(name, call, _docstring(helper)))

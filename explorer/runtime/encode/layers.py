@@ -164,7 +164,8 @@ def _tensor(graph: Graph, tensor: Tensor, encodings: Encodings, tensors: Mapping
 
 def tensor_shape(graph: Graph, tensor: Tensor, counts: Mapping[str, int]) -> tuple[int, ...]:
     """The sizes of a tensor's sets, then of its dimensions."""
-    return (*(counts[index_set] for index_set in tensor.sets), *(graph.size(extent) for extent in tensor.dims))
+    known = {**counts, "unit": 1}
+    return (*(known[index_set] for index_set in tensor.sets), *(graph.size(extent) for extent in tensor.dims))
 
 
 def finish(graph: Graph, encodings: Encodings, result: Floats, gradients: Mapping[str, Floats]) -> Outcome:

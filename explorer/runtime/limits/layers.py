@@ -68,7 +68,7 @@ def _row_numbers(value: Value, tensor: Tensor, structure: Structure, shape: tupl
 
 
 def _follow(path: str, index_set: str, structure: Structure) -> npt.NDArray[np.int64]:
-    rows: npt.NDArray[np.integer] = np.arange(structure.counts[index_set])
+    rows: npt.NDArray[np.integer] = np.arange(1 if index_set == "unit" else structure.counts[index_set])
     for step in path.split("."):
         if step != index_set:
             found = structure.maps[step]

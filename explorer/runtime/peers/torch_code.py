@@ -25,10 +25,11 @@ REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda x: x.mean(-1),
     "max": lambda x: x.amax(-1),
     "min": lambda x: x.amin(-1),
+    "product": lambda x: x.prod(-1),
     "norm1": lambda x: torch.linalg.vector_norm(x, 1, -1),
     "norm2": lambda x: torch.linalg.vector_norm(x, 2, -1),
 }
-EXTREMES = {"max": "amax", "min": "amin"}
+SCATTERED = {"max": "amax", "min": "amin", "product": "prod"}
 
 
 class TorchModel:
@@ -173,15 +174,16 @@ class TorchModel:
         return rows if rows.ndim == self._lead else rows[:, None]
 
     def _segment(self, segment: g.Segment, operand: Tensor) -> Tensor:
-        """A reduction by a map; 0 for rows to which it takes nothing."""
+        """A reduction by a map; 0, or as a product 1, for rows to which it takes nothing."""
         leading, shape = self._rows[self._domains[segment.map]], operand.shape[self._lead :]
         (count,) = self._rows[self._codomains[segment.map]][:1]
         rows = self._home(segment.map, leading).reshape(-1)
         operand = operand.expand(*self._padded(leading), *shape).reshape(-1, *shape)
-        found = torch.zeros(count, *shape, dtype=operand.dtype, device=operand.device)
-        if segment.function in EXTREMES:
+        start = 1.0 if segment.function == "product" else 0.0
+        found = torch.full((count, *shape), start, dtype=operand.dtype, device=operand.device)
+        if segment.function in SCATTERED:
             index = rows.reshape(-1, *(1,) * len(shape)).expand_as(operand)
-            found = found.scatter_reduce(0, index, operand, EXTREMES[segment.function], include_self=False)
+            found = found.scatter_reduce(0, index, operand, SCATTERED[segment.function], include_self=False)
         else:
             found = found.index_add(0, rows, operand)
         if segment.function == "mean":

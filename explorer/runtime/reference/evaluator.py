@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.runtime.reference import functions
+from explorer.runtime.reference.numbers import choices, primitives
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64, Arithmetic
 from explorer.runtime.reference.numbers.primitives import Array, Carrier, negative, part, pick, reshaped, swapped
 from explorer.runtime.reference.text import Definition, Model, ReferenceFailure
@@ -26,8 +27,12 @@ ALIASES = {
 """Hector's spellings; `linear(x, W)` is `x @ W`."""
 
 KEYWORDS = {
-    **dict.fromkeys(("dot", "outer", "concat"), ("a", "b")),
-    **dict.fromkeys(("min", "max"), ("x", "y")),
+    **dict.fromkeys(("dot", "outer", "concat", "stack"), ("a", "b")),
+    **dict.fromkeys(("min", "max", "masked"), ("x", "y")),
+    "where": ("c", "a", "b"),
+    "pow": ("x", "exponent"),
+    "roll": ("x", "count"),
+    "windows": ("x", "length"),
     "linear": ("x", "W"),
     "norm": ("x", "p"),
     "leaky_relu": ("x", "slope"),
@@ -36,12 +41,24 @@ KEYWORDS = {
 }
 """The names of a function's parameters; those that are not here have `x` alone."""
 
+COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Gt: choices.greater,
+    ast.Lt: lambda x, y: choices.greater(y, x),
+    ast.GtE: choices.at_least,
+    ast.LtE: lambda x, y: choices.at_least(y, x),
+    ast.Eq: choices.equal,
+    ast.NotEq: lambda x, y: 1 - choices.equal(x, y),
+}
+ALONG_AXES = ("sum", "mean", "prod", "max", "min", "norm", "softmax", "logsumexp")
+"""Functions of the last dimension, or of the one that `axis` says."""
+
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
 }
 
 
@@ -77,6 +94,14 @@ def _stored(values: npt.NDArray[np.generic]) -> npt.NDArray[np.floating]:
     return np.asarray(values, dtype=np.float64 if values.dtype == np.float64 else np.float32)
 
 
+def is_counted(over: ast.expr) -> bool:
+    """Whether a loop goes over numbers: `0..K`, which is read as `0 << K`, or `range(K)`."""
+    match over:
+        case ast.BinOp(op=ast.LShift()) | ast.Call(func=ast.Name(id="range")):
+            return True
+    return False
+
+
 class Evaluator:
     """Evaluates one definition over chunks of rows in an arithmetic; `bytes` is what the last one's values took.
 
@@ -102,22 +127,52 @@ class Evaluator:
         for name, default in model.dims:
             self.sizes[name] = sizes[name] if default is None or name in sizes else self.number(default, {})
         self.tables = {
-            name: Table(arithmetic.table(name, _stored(inputs[name])), sum(extent in sets for extent in extents))
+            name: Table(self._table(name, extents, inputs[name]), sum(extent in sets for extent in extents))
             for name, extents in definition.tensors
             if name in inputs  # those that nothing uses may be left out
         }
 
+    def _table(self, name: str, extents: tuple[str, ...], values: npt.NDArray[np.generic]) -> Array:
+        """A tensor's values; one that is declared without extents is a number, given as an array of one element."""
+        table = self.arithmetic.table(name, _stored(values))
+        return table if extents else reshaped(table, ())
+
     def body(self, definition: Definition, scope: dict[str, Binding]) -> Binding:
         """Runs a definition's statements up to its `return`."""
-        for statement in definition.body:
+        value = self.statements(definition.body, scope)
+        if value is None:
+            raise ReferenceFailure(f"{definition.name} returns nothing")
+        return value
+
+    def statements(self, body: Sequence[ast.stmt], scope: dict[str, Binding]) -> Binding | None:
+        """Runs statements; what a `return` among them gives."""
+        for statement in body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     scope[name] = self.expression(value, scope)
+                case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
+                    scope[name] = self.binary(op, scope[name], self.expression(value, scope))
+                case ast.For(target=ast.Name(id=name), iter=over, body=repeated) if is_counted(over):
+                    for number in self.counted(over, scope):
+                        scope[name] = number
+                        self.statements(repeated, scope)
+                    scope.pop(name, None)
                 case ast.Return(value=ast.expr() as value):
                     return self.expression(value, scope)
                 case _:
-                    raise ReferenceFailure(f"line {statement.lineno}: not a statement of the language")
-        raise ReferenceFailure(f"{definition.name} returns nothing")
+                    self.statement(statement, scope)
+        return None
+
+    def statement(self, statement: ast.stmt, scope: dict[str, Binding]) -> None:
+        """Runs a statement that only some families of definitions have."""
+        raise ReferenceFailure(f"line {statement.lineno}: not a statement of the language")
+
+    def counted(self, over: ast.expr, scope: dict[str, Binding]) -> range:
+        """The numbers that a loop over `0..K` or `range(K)` goes through."""
+        bounds = (
+            [over.left, over.right] if isinstance(over, ast.BinOp) else over.args if isinstance(over, ast.Call) else []
+        )
+        return range(*(self.whole(bound, scope) for bound in bounds))
 
     def expression(self, node: ast.expr, scope: dict[str, Binding]) -> Binding:
         """What an expression stands for."""
@@ -147,11 +202,22 @@ class Evaluator:
                 return self.expression(inner, scope)
             case ast.Attribute(value=inner, attr="T"):
                 return swapped(functions.dense(self.value(inner, scope), self.lead, 2))
-            case ast.Subscript(value=inner, slice=ast.Slice(lower=lower, upper=upper, step=None)):
-                start, stop = (None if bound is None else self.whole(bound, scope) for bound in (lower, upper))
-                return part(functions.dense(self.value(inner, scope), self.lead, 1), (..., slice(start, stop)))
+            case ast.Subscript(value=inner, slice=ast.Slice(lower=lower, upper=upper, step=step)):
+                bounds = (None if bound is None else self.whole(bound, scope) for bound in (lower, upper, step))
+                return part(functions.dense(self.value(inner, scope), self.lead, 1), (..., slice(*bounds)))
             case ast.Subscript(value=inner, slice=index):
-                return self.gather(self.expression(inner, scope), index, scope)
+                return self.indexed(self.expression(inner, scope), index, scope)
+            case ast.Compare(left=left, ops=[comparison], comparators=[right]):
+                return self.compared(comparison, self.expression(left, scope), self.expression(right, scope))
+            case ast.Call(
+                func=ast.Name(id=name),
+                args=[
+                    ast.GeneratorExp(elt=element, generators=[ast.comprehension(target=ast.Name(id=letter), iter=over)])
+                    | ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=letter), iter=over)])
+                ],
+            ) if is_counted(over):
+                each = [self.expression(element, {**scope, letter: n}) for n in self.counted(over, scope)]
+                return self.combined(ALIASES.get(name, name), each)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords):
                 given = {keyword.arg: keyword.value for keyword in keywords if keyword.arg}
                 return self.call(name, arguments, given, scope)
@@ -189,6 +255,42 @@ class Evaluator:
         """A whole number known before the run, as in the bounds of a slice."""
         return operator.index(self.number(node, scope))  # type: ignore[arg-type]
 
+    def indexed(self, base: Binding, index: ast.expr, scope: dict[str, Binding]) -> Binding:
+        """`E[h]`, `W[2]` and `E[h, 2]`: rows of a tensor, and behind them, or of a value, an element by its number."""
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        sets = base.sets if isinstance(base, Table) else 0
+        if sets:
+            rows = index if len(parts) == sets else ast.copy_location(ast.Tuple(parts[:sets], ast.Load()), index)
+            base = self.gather(base, rows, scope)
+        if len(parts) <= sets:
+            return base
+        numbers = tuple(self.whole(part, scope) for part in parts[sets:])
+        return part(self.array(base), (*(slice(None),) * self.lead, *numbers))
+
+    def compared(self, comparison: ast.cmpop, left: Binding, right: Binding) -> Array | Number:
+        """1 where `left comparison right` holds, else 0."""
+        function = COMPARISONS[type(comparison)]
+        if isinstance(left, Number) and isinstance(right, Number):
+            return int(function(*np.array([[left], [right]], np.float64))[0])
+        return self.kept(function(*functions.align(self.array(left), self.array(right), self.lead)))
+
+    def combined(self, name: str, each: list[Binding]) -> Binding:
+        """The values for the numbers of a counted loop, brought together."""
+        if name in ("stack", "concat"):
+            return self.kept(self.of_values(name, [self.array(entry) for entry in each]))
+        if not each:
+            return 0
+        kind: ast.operator = ast.Mult() if name == "prod" else ast.Add()
+        found = each[0]
+        for entry in each[1:]:
+            if name in ("max", "min"):
+                known = [part for part in (found, entry) if isinstance(part, Number)]
+                values = [self.array(found), self.array(entry)]
+                found = self.of_numbers(name, known) if len(known) == 2 else self.kept(self.of_values(name, values))
+            else:
+                found = self.binary(kind, found, entry)
+        return self.binary(ast.Div(), found, len(each)) if name == "mean" else found
+
     def gather(self, table: Binding, index: ast.expr, scope: dict[str, Binding]) -> Binding:
         """`E[h]`, or `M[h, r]` of a tensor with two index sets: its rows."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -202,13 +304,15 @@ class Evaluator:
         """`left kind right`; of two numbers, a number."""
         if isinstance(kind, ast.MatMult):
             return self.kept(functions.product(self.array(left), self.array(right), self.lead))
+        if isinstance(kind, ast.Pow) and isinstance(right, Number) and not isinstance(left, Number):
+            return self.kept(functions.power(self.array(left), right))
         function = OPERATORS.get(type(kind))
         if function is None:
             raise ReferenceFailure(f"there is no operator {type(kind).__name__}")
         if isinstance(left, Number) and isinstance(right, Number):
             number: Number = function(left, right)
             return number
-        x, y = functions.align_prefix(self.array(left), self.array(right), self.lead)
+        x, y = functions.align(self.array(left), self.array(right), self.lead)
         return self.kept(function(x, y))
 
     def call(
@@ -221,12 +325,27 @@ class Evaluator:
         name = ALIASES.get(name, name)
         names = KEYWORDS.get(name, ("x",))
         arguments = [*arguments, *(keywords[key] for key in names[len(arguments) :] if key in keywords)]
+        if name in ALONG_AXES and "axis" not in keywords and len(arguments) == 2 and names == ("x",):
+            keywords, arguments = {"axis": arguments[1]}, arguments[:1]
+        axis = self.whole(keywords["axis"], scope) if "axis" in keywords else None
+        if name in ("concat", "stack") and len(arguments) == 1 and isinstance(arguments[0], ast.List):
+            arguments = arguments[0].elts
+        if name in ALONG_AXES and axis is not None:
+            return self.along(name, axis, arguments, scope)
         if name == "reshape":
             x = self.value(arguments[0], scope)
             extents = tuple(self.whole(part, scope) for part in arguments[1:])
             return reshaped(x, x.shape[: self.lead] + extents)
         if name == "repeat":
             return functions.repeat(self.value(arguments[0], scope), self.whole(arguments[1], scope), self.lead)
+        if name in ("roll", "windows", "pow"):
+            base = self.expression(arguments[0], scope)
+            if name == "pow":
+                return self.binary(ast.Pow(), base, self.number(arguments[1], scope))
+            count = self.whole(arguments[1], scope)
+            return {"roll": functions.roll, "windows": functions.windows}[name](self.array(base), count)
+        if name == "where":
+            return self.kept(self.chosen(*(self.value(argument, scope) for argument in arguments)))
         if name in ("norm", "leaky_relu"):
             operand = self.value(arguments[0], scope)
             settings = [self.number(part, scope) for part in arguments[1:]]
@@ -239,7 +358,24 @@ class Evaluator:
         numbers = [entry for entry in values if isinstance(entry, Number)]
         if values and len(numbers) == len(values):
             return self.of_numbers(name, numbers)
-        return self.kept(self.of_values(name, [self.array(entry) for entry in values]))
+        return self.kept(self.of_values(name, [self.array(entry) for entry in values], axis))
+
+    def along(self, name: str, axis: int, arguments: list[ast.expr], scope: dict[str, Binding]) -> Array:
+        """A function of the last dimension, of another one."""
+        x = functions.along_last(self.value(arguments[0], scope), axis, self.lead)
+        if name == "norm":
+            return self.kept(functions.norm(x, *(self.number(part, scope) for part in arguments[1:])))
+        found = self.of_values(name, [x])
+        if name == "softmax" and found.ndim > self.lead + 1:
+            found = primitives.moved(found, found.ndim - 1, axis + self.lead if axis >= 0 else axis + found.ndim)
+        return self.kept(found)
+
+    def chosen(self, condition: Array, one: Array, other: Array) -> Array:
+        """`where(c, a, b)`."""
+        refused = choices.equal(condition, self.array(0))
+        first = choices.masked(*functions.align(condition, one, self.lead))
+        second = choices.masked(*functions.align(refused, other, self.lead))
+        return primitives.add(*functions.align(first, second, self.lead))
 
     def of_numbers(self, name: str, numbers: list[Number]) -> Number:
         """A built-in function of numbers alone, such as `sqrt(D)` or `min(D, K)`."""
@@ -250,7 +386,7 @@ class Evaluator:
                 return float(functions.ELEMENTWISE[name](np.array(x, dtype=np.float64)))
         raise ReferenceFailure(f"there is no function {name} of {len(numbers)} numbers")
 
-    def of_values(self, name: str, values: list[Array]) -> Array:
+    def of_values(self, name: str, values: list[Array], axis: int | None = None) -> Array:
         """A built-in function all of whose arguments are values."""
         match name, values:
             case ("dot", [x, y]):
@@ -258,13 +394,21 @@ class Evaluator:
             case ("outer", [x, y]):
                 return functions.outer(x, y, self.lead)
             case ("concat", _):
-                return functions.concat(values, self.lead)
+                return functions.concat(values, self.lead, -1 if axis is None else axis)
+            case ("stack", _):
+                return functions.stack(values, self.lead, axis or 0)
+            case ("softmax", [x]):
+                return functions.softmax(functions.dense(x, self.lead, 1))
+            case ("circulant", [x]):
+                return functions.circulant(functions.dense(x, self.lead, 1))
+            case ("ccorr", [x, y]):
+                return functions.product(functions.circulant(functions.dense(y, self.lead, 1)), x, self.lead)
             case (_, [x]) if name in functions.ELEMENTWISE:
                 return functions.ELEMENTWISE[name](x)
             case (_, [x]) if name in functions.REDUCTIONS:
                 return functions.REDUCTIONS[name](functions.dense(x, self.lead, 1))
             case (_, [x, y]) if name in functions.PAIRWISE:
-                return functions.PAIRWISE[name](*functions.align_prefix(x, y, self.lead))
+                return functions.PAIRWISE[name](*functions.align(x, y, self.lead))
         raise ReferenceFailure(f"there is no function {name} of {len(values)} such values")
 
     def helper(

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from explorer.runtime.reference.numbers import primitives
-from explorer.runtime.reference.numbers.primitives import Array, joined, matmul, multiply, reshaped, spread
+from explorer.runtime.reference.numbers import choices, primitives
+from explorer.runtime.reference.numbers.primitives import Array, joined, matmul, moved, multiply, reshaped, spread
 from explorer.runtime.reference.text import ReferenceFailure
 
 ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
@@ -21,6 +21,7 @@ ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "softplus": primitives.softplus,
     "logsigmoid": lambda x: -primitives.softplus(-x),
     "silu": lambda x: x * primitives.sigmoid(x),
+    "floor": choices.floor,
     "sqrt": primitives.sqrt,
     "abs": primitives.absolute,
     "sign": primitives.sign,
@@ -31,13 +32,53 @@ ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "sin": primitives.sin,
     "cos": primitives.cos,
 }
+
+
+def softmax(x: Array) -> Array:
+    """exp(x) over its sum along the last axis."""
+    powers = primitives.exp(x - primitives.detached(primitives.largest(x))[..., None])
+    return powers / primitives.total(powers)[..., None]
+
+
+def logsumexp(x: Array) -> Array:
+    """log(sum(exp(x))) along the last axis."""
+    most = primitives.detached(primitives.largest(x))
+    return most + primitives.log(primitives.total(primitives.exp(x - most[..., None])))
+
+
+def product_of_all(x: Array) -> Array:
+    """The product along the last axis, of one element after another."""
+    found = x[..., 0]
+    for place in range(1, x.shape[-1]):
+        found = found * x[..., place]
+    return found
+
+
 REDUCTIONS: dict[str, Callable[[Array], Array]] = {
     "sum": primitives.total,
     "mean": lambda x: primitives.total(x) / x.shape[-1],
     "max": primitives.largest,
     "min": lambda x: -primitives.largest(-x),
+    "logsumexp": logsumexp,
+    "prod": product_of_all,
 }
-PAIRWISE: dict[str, Callable[[Array, Array], Array]] = {"max": primitives.maximum, "min": primitives.minimum}
+PAIRWISE: dict[str, Callable[[Array, Array], Array]] = {
+    "max": primitives.maximum,
+    "min": primitives.minimum,
+    "masked": choices.masked,
+}
+MOST_FACTORS = 16
+"""Whole exponents up to this one are products, which are known where x is negative."""
+
+
+def power(x: Array, exponent: float) -> Array:
+    """x ** exponent."""
+    if exponent == int(exponent) and 1 <= abs(exponent) <= MOST_FACTORS:
+        product = x
+        for _ in range(int(abs(exponent)) - 1):
+            product = product * x
+        return product if exponent > 0 else 1 / product
+    return primitives.sqrt(x) if exponent == 0.5 else choices.power(x, exponent)
 
 
 def leaky_relu(x: Array, slope: float = 0.01) -> Array:
@@ -65,12 +106,15 @@ def repeat(x: Array, count: int, lead: int) -> Array:
     return spread(reshaped(x, shape), (*x.shape[:lead], count, *x.shape[lead:]))
 
 
-def align_prefix(x: Array, y: Array, lead: int) -> tuple[Array, Array]:
-    """Makes the shorter dense shape broadcast; it must be the longer's prefix: [H] * [H, G] scales rows."""
+def align(x: Array, y: Array, lead: int) -> tuple[Array, Array]:
+    """Makes the shorter dense shape broadcast: it is the longer's beginning, [H] * [H, G] scales rows, or its end."""
     a, b = x.shape[lead:], y.shape[lead:]
     shorter = min(len(a), len(b))
+    if a[:shorter] != b[:shorter] and a[len(a) - shorter :] == b[len(b) - shorter :]:
+        x = x.reshape(x.shape[:lead] + (1,) * (len(b) - shorter) + a)
+        return x, y.reshape(y.shape[:lead] + (1,) * (len(a) - shorter) + b)
     if a[:shorter] != b[:shorter]:
-        raise ReferenceFailure(f"shapes {list(a)} and {list(b)}: neither is a prefix of the other")
+        raise ReferenceFailure(f"shapes {list(a)} and {list(b)}: neither is the beginning or the end of the other")
     return x.reshape(x.shape + (1,) * (len(b) - shorter)), y.reshape(y.shape + (1,) * (len(a) - shorter))
 
 
@@ -122,7 +166,36 @@ def product_of_matrices(x: Array, y: Array, lead: int) -> Array:
     return matmul(x, y)
 
 
-def concat(parts: list[Array], lead: int) -> Array:
-    """The parts one after another along the last dimension."""
+def concat(parts: list[Array], lead: int, axis: int = -1) -> Array:
+    """The parts one after another along a dense dimension."""
     rows = np.broadcast_shapes(*(dense(part, lead, 1).shape[:lead] for part in parts))
-    return joined(-1, *(spread(part, rows + part.shape[lead:]) for part in parts))
+    return joined(axis if axis < 0 else axis + lead, *(spread(part, rows + part.shape[lead:]) for part in parts))
+
+
+def stack(parts: list[Array], lead: int, axis: int = 0) -> Array:
+    """The parts, which are alike, along a new dense dimension."""
+    place = axis + lead if axis >= 0 else axis + parts[0].ndim + 1
+    return concat([reshaped(part, (*part.shape[:place], 1, *part.shape[place:])) for part in parts], lead, place - lead)
+
+
+def along_last(x: Array, axis: int, lead: int) -> Array:
+    """x with a dense dimension as its last one."""
+    return x if axis in (-1, x.ndim - lead - 1) else moved(x, axis + lead if axis >= 0 else axis + x.ndim, -1)
+
+
+def roll(x: Array, count: int) -> Array:
+    """The elements of the last dimension so many places on, in a ring."""
+    places = np.roll(np.arange(x.shape[-1]), count)
+    return joined(-1, *(x[..., place : place + 1] for place in places))
+
+
+def windows(x: Array, length: int) -> Array:
+    """All runs of so many neighbours of the last dimension, a row each."""
+    count = x.shape[-1] - length + 1
+    return joined(-2, *(x[..., None, place : place + length] for place in range(count)))
+
+
+def circulant(x: Array) -> Array:
+    """A row for each k: the last dimension from element k on, in a ring."""
+    extent = x.shape[-1]
+    return windows(joined(-1, x, x[..., : extent - 1]), extent) if extent > 1 else x[..., None, :]

@@ -14,6 +14,9 @@ from explorer.runtime.reference.numbers.primitives import (
     Numbers,
     accumulate,
     blank,
+    detached,
+    exp,
+    log,
     pick,
     put,
     segment_max,
@@ -132,13 +135,39 @@ class GraphData:
         self._written[place] = accumulate(array, ids, values)
 
 
+def segment_product(values: Array, places: Numbers, count: int) -> Array:
+    """The product of the rows of each place, 1 where there is none: of neighbours, until one is left of each place.
+
+    Equal factors round alike, so all errors are taken as shared: those of rows that are picked twice are."""
+    values = spread(values, (len(places), *values.shape[1:]))
+    while len(places) > len(np.unique(places)):
+        within = np.arange(len(places)) - np.searchsorted(places, places)
+        first = np.flatnonzero(within % 2 == 0)
+        second = np.minimum(first + 1, len(places) - 1)
+        paired = widened(((second > first) & (places[second] == places[first])).astype(np.float32), values.ndim)
+        values = pick(values, (np.concatenate([np.arange(len(places))] * 2),))
+        values = pick(values, (first,)) * (pick(values, (second,)) * paired + (1 - paired))
+        places = places[first]
+    blanks = blank(values, count)
+    filled = accumulate(blanks, places, values)
+    return filled + widened((np.bincount(places, minlength=count) == 0).astype(np.float32), filled.ndim)
+
+
 def reduce_runs(function: str, values: Array, places: Numbers, count: int) -> Array:
-    """sum, mean, max or min of the values at each of `count` places, 0 where there is none; `places` is sorted."""
+    """sum, mean, max, min, prod or logsumexp of the values at each of `count` places, of none 0, or as a product 1;
+    `places` is sorted."""
     match function:
         case "max":
             return segment_max(values, places, count)
         case "min":
             return -segment_max(-values, places, count)
+        case "prod":
+            return segment_product(values, places, count)
+        case "logsumexp":
+            most = detached(segment_max(values, places, count))
+            total = segment_sum(exp(values - pick(most, (places,))), places, count)
+            nothing = (np.bincount(places, minlength=count) == 0).astype(np.float32)
+            return most + log(total + widened(nothing, total.ndim))
     result = segment_sum(values, places, count)
     if function == "mean":
         counts = np.maximum(1, np.bincount(places, minlength=count)).astype(np.float32)

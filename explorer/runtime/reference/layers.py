@@ -164,11 +164,13 @@ class LayerEvaluator(RowEvaluator):
                 ast.comprehension(
                     target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=owner, attr=method)), ifs=[]
                 )
-            ] if method in DIRECTIONS:
+            ]:
                 element = self.expression(owner, scope)
-                if isinstance(element, Element) and element.set == "node":
+                if isinstance(element, Element) and element.set == "node" and method in DIRECTIONS:
                     inner, parents = self.descend(name, element, method, [node.elt], scope)
                     values = self.value(node.elt, inner)
                     values = spread(values, (len(parents), *values.shape[1:]))
                     return self.kept(reduce_runs(function, values, parents, len(element.ids)))
+                if isinstance(element, _Graph) and method in LOOPS:
+                    return self.of_all(function, name, LOOPS[method], node, scope)
         raise ReferenceFailure(f"line {node.lineno}: not a reduction over the edges of a node")

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from explorer.runtime.reference.evaluator import Binding, Handle, Table
+from explorer.runtime.reference.evaluator import Binding, Handle, Table, is_counted
 from explorer.runtime.reference.graph import GraphData, reduce_runs
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64, Arithmetic
 from explorer.runtime.reference.numbers.primitives import Array, Numbers, joined, pick, spread
@@ -198,8 +198,8 @@ class OpEvaluator(RowEvaluator):
         """The variables of the loops over entries in a loop's body, whose data may be returned behind it."""
         for node in walk(body):
             match node:
-                case ast.For(target=ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name), *_])):
-                    yield name
+                case ast.For(target=ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name), *_]), iter=over):
+                    yield from () if is_counted(over) else (name,)
 
     def descend(self, target: ast.expr, over: ast.expr, body: Sequence[ast.AST], scope: Scope) -> tuple[Scope, Numbers]:
         """The scope of a loop over the entries of the rows' owners, and the row that each entry comes from."""
@@ -276,6 +276,14 @@ class OpEvaluator(RowEvaluator):
     def comprehension(self, function: str, node: ast.GeneratorExp, scope: Scope) -> Array:
         """`sum(w * T[i] for i, w in b)`: 0 for an owner without entries."""
         match node.generators:
+            case [
+                ast.comprehension(
+                    target=ast.Name(id=name),
+                    iter=ast.Call(func=ast.Attribute(value=of, attr="rows" | "nonzeros" as method)),
+                )
+            ] if isinstance(self.expression(of, scope), _Lists):
+                kind = self.header.owner if method == "rows" else self.header.entry
+                return self.of_all(function, name, kind, node, scope)
             case [ast.comprehension(target=target, iter=over, ifs=[])]:
                 inner, parents = self.descend(target, over, [node.elt], scope)
                 values = self.value(node.elt, inner)

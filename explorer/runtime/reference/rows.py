@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.runtime.reference import functions
-from explorer.runtime.reference.evaluator import Binding, Evaluator, Handle, Index, Number, Table
-from explorer.runtime.reference.graph import GraphData, Key
+from explorer.runtime.reference.evaluator import Binding, Evaluator, Handle, Index, Number, Table, is_counted
+from explorer.runtime.reference.graph import GraphData, Key, reduce_runs
 from explorer.runtime.reference.numbers.arithmetic import Arithmetic
 from explorer.runtime.reference.numbers.primitives import (
     Array,
@@ -28,15 +28,16 @@ from explorer.runtime.reference.numbers.primitives import (
     pick,
     spread,
     swapped,
+    widened,
 )
-from explorer.runtime.reference.text import Definition, ReferenceFailure
+from explorer.runtime.reference.text import ReferenceFailure
 
 CHUNK_BYTES = 32 << 20
 """About how much the float64 values of one chunk of a loop take."""
 FIRST_CHUNK = 256
 """The elements of a loop's first chunk, by which what the others take is known."""
 
-COMPREHENSIONS = ("sum", "mean", "max", "min")
+COMPREHENSIONS = ("sum", "mean", "max", "min", "prod", "logsumexp")
 
 
 @dataclass(frozen=True)
@@ -103,35 +104,20 @@ class RowEvaluator(Evaluator):
 
     # Statements
 
-    def body(self, definition: Definition, scope: Scope) -> Binding:
-        """Runs a helper's statements up to its `return`."""
-        value = self.statements(definition.body, scope)
-        if value is None:
-            raise ReferenceFailure(f"{definition.name} returns nothing")
-        return value
-
-    def statements(self, body: Sequence[ast.stmt], scope: Scope) -> Binding | None:
-        """Runs statements; what a `return` among them gives."""
-        for statement in body:
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    scope[name] = self.expression(value, scope)
-                case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value):
-                    element, key = self.place(owner, name, scope)
-                    self.assign(element, key, self.value(value, scope))
-                case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
-                    scope[name] = self.binary(op, scope[name], self.expression(value, scope))
-                case ast.AugAssign(target=ast.Subscript(value=owner, slice=name), op=op, value=value):
-                    self.update(*self.place(owner, name, scope), op, self.value(value, scope))
-                case ast.For():
-                    self.for_each(statement, scope)
-                case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
-                    self.call_statement(name, call, scope)
-                case ast.Return(value=ast.expr() as value):
-                    return self.expression(value, scope)
-                case _:
-                    raise ReferenceFailure(f"line {statement.lineno}: not a statement of a layer")
-        return None
+    def statement(self, statement: ast.stmt, scope: Scope) -> None:
+        """A loop over elements, an assignment to their data, and a call for what it writes."""
+        match statement:
+            case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value):
+                element, key = self.place(owner, name, scope)
+                self.assign(element, key, self.value(value, scope))
+            case ast.AugAssign(target=ast.Subscript(value=owner, slice=name), op=op, value=value):
+                self.update(*self.place(owner, name, scope), op, self.value(value, scope))
+            case ast.For():
+                self.for_each(statement, scope)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call):
+                self.call_statement(name, call, scope)
+            case _:
+                super().statement(statement, scope)
 
     def call_statement(self, name: str, call: ast.Call, scope: Scope) -> None:
         """A helper of the text that has statements only, or a statement of the language's own."""
@@ -230,9 +216,28 @@ class RowEvaluator(Evaluator):
                 element = self.expression(inner, scope)
                 if isinstance(element, Element):
                     return self.data_of(element, self.data_name(name, scope))
-            case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp() as comprehension]) if name in COMPREHENSIONS:
-                return self.comprehension(name, comprehension, scope)
+            case ast.Call(
+                func=ast.Name(id=name),
+                args=[ast.GeneratorExp(generators=[ast.comprehension(iter=over)]) as comprehension],
+                keywords=keywords,
+            ) if name in COMPREHENSIONS and not is_counted(over):
+                found = self.comprehension(name, comprehension, scope)
+                return found if not keywords else self.unless_empty(found, comprehension, keywords[0].value, scope)
         return super().operand(node, scope)
+
+    def unless_empty(self, found: Array, node: ast.GeneratorExp, other: ast.expr, scope: Scope) -> Array:
+        """A reduction, or a number where it has no element."""
+        one = ast.copy_location(ast.Constant(1), node)
+        counts = self.comprehension("sum", ast.copy_location(ast.GeneratorExp(one, node.generators), node), scope)
+        nothing = self.chosen(counts, self.array(0), self.value(other, scope))
+        return self.kept(found + widened(nothing, found.ndim))
+
+    def of_all(self, function: str, name: str, kind: str, node: ast.GeneratorExp, scope: Scope) -> Array:
+        """A reduction over all elements of a set, as one row: `mean(x[n] for n in g.nodes())`."""
+        count = self.data.sizes[kind]
+        values = self.value(node.elt, {**scope, name: Element(np.arange(count), kind, True)})
+        values = spread(values, (count, *values.shape[1:]))
+        return self.kept(reduce_runs(function, values, np.zeros(count, np.int64), 1))
 
     def data_of(self, element: Element, name: str) -> Array:
         """`n["h"]`."""

@@ -67,6 +67,12 @@ class Data:
     ends: Mapping[str, tuple[str, str]]
     counts: Mapping[str, int]
 
+    def ends_of(self, name: str) -> tuple[str, str]:
+        """From which set a map leads to which: those to one place are not among the data's."""
+        if name in self.ends:
+            return self.ends[name]
+        return next((entry.domain, entry.codomain) for entry in self.graph.maps if entry.name == name)
+
 
 def takes_long(data: Data) -> bool:
     """Whether the reference computes so many numbers for all rows that some are drawn."""
@@ -86,6 +92,8 @@ def _numbers(data: Data, value: Value) -> int:
 def draw(data: Data, seed: int) -> Sample:
     """A sample of a result's rows, with all that they depend on."""
     result = data.graph.value(data.graph.result).index_set
+    if result not in data.counts:  # of no set: one row
+        return Sample(np.arange(1), np.arange(1), 1, seed, 0, needed(data, np.arange(1)))
     degrees, count = _degrees(data, result), data.counts[result]
     computed = [value for value in data.graph.values if not isinstance(value.operator, Gather)]
     width = max((elements(data.graph, value) for value in computed), default=1)
@@ -119,7 +127,7 @@ def _degrees(data: Data, index_set: str) -> npt.NDArray[Any]:
     """How many elements a row sums, or of how many it is one where sums are over rows like it."""
     found = np.zeros(data.counts[index_set], dtype=np.int64)
     for name in sorted({v.operator.map for v in data.graph.values if isinstance(v.operator, Segment)}):
-        domain, codomain = data.ends[name]
+        domain, codomain = data.ends_of(name)
         if index_set in (domain, codomain) and codomain in data.counts:
             sizes = np.bincount(data.maps[name], minlength=data.counts[codomain])
             found += sizes if index_set == codomain else sizes[data.maps[name]]
@@ -169,7 +177,7 @@ class _Needs:
                 if not indices and tensor in self.sets:
                     self.mark(tensor, rows)
             case Segment(operand=operand, map=name):
-                domain, codomain = self.data.ends[name]
+                domain, codomain = self.data.ends_of(name)
                 members = np.ones(self.data.counts.get(domain, 1), dtype=np.bool_)
                 if codomain in self.present:
                     members = rows[self.data.maps[name]]

@@ -18,6 +18,7 @@ LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=[0-9])")
 HEADER = re.compile(r"^(\s*)(score|layer|op)(?=\s+\w+\s*\()")
 LISTS = re.compile(r"\b(bag|blocks)\s+of\s+(\w+)")
 DIMENSIONS = re.compile(r"^(\s*)dim\s+(.*)$")
+DOTS = re.compile(r"\.\.")
 DECLARATION = re.compile(r"^(\s*)(param|input)\s+(?=\w)")
 
 
@@ -95,8 +96,9 @@ def _without_prose(found: re.Match[str]) -> str:
 
 
 def _to_python(line: str) -> str:
-    """A line's declaration as Python: a header as `def`, sizes as a call, tensors as an assignment."""
-    line = LEADING_ZEROS.sub("", line)
+    """A line as Python: a header as `def`, sizes as a call, tensors as an assignment, and `0..K` as `0 << K`, an
+    operator that binds less than all of the language's."""
+    line = DOTS.sub(" << ", LEADING_ZEROS.sub("", line))
     if HEADER.match(line):
         line = LISTS.sub(r"\1[\2]", HEADER.sub(r"\1def", line))
     line = DIMENSIONS.sub(r"\1dim(\2)", line)

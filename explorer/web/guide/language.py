@@ -49,6 +49,30 @@ score RESCAL(h: entity, r: relation, t: entity):
 """,
     ),
     Snippet(
+        "A loop over numbers",
+        "for k in 0..K repeats its lines before the run; W[k] is one of a stack, E[t][0] an element of a row.",
+        """dim D = 64, K = 2
+
+score Deep(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D], W[K, D, D]
+    x = E[h] + R[r]
+    for k in 0..K:
+        x = tanh(x @ W[k])
+    return dot(x, E[t]) + E[t][0]
+""",
+    ),
+    Snippet(
+        "Choices, axes, a number of its own",
+        "A comparison is 1 or 0, where chooses by it; sum(x, axis=0) goes over the heads; a bias meets each of them.",
+        """dim D = 64, H = D // 16
+
+score Choosing(h: entity, r: relation, t: entity):
+    param E[entity, H, D], R[relation, D], gamma
+    x = where(E[h] > 0, E[h] ** 2, floor(E[h])) + R[r]
+    return gamma - norm(sum(softmax(x) - E[t], axis=0), 1)
+""",
+    ),
+    Snippet(
         "A layer over a graph",
         "Loops go over nodes and edges; n[...] and e[...] hold data of each. input is given, not learned.",
         """dim F = 64, G = 64
@@ -75,6 +99,22 @@ layer Attention(g: graph):
     for n in g.dst_nodes():
         n["h"] = sum(e["a"] * x[e.src] for e in n.incoming_edges())
     return n["h"]
+""",
+    ),
+    Snippet(
+        "All nodes at once",
+        "Outside of loops a reduction goes over a whole set: here a batch norm, with what max is of no edges.",
+        """dim F = 64
+
+layer Norm(g: graph):
+    input x[node, F]
+    for n in g.nodes():
+        n["h"] = max((x[e.src] for e in n.incoming_edges()), default=-1)
+    mu = mean(n["h"] for n in g.nodes())
+    var = mean((n["h"] - mu) ** 2 for n in g.nodes())
+    for n in g.nodes():
+        n["y"] = (n["h"] - mu) / sqrt(var + 0.00001)
+    return n["y"]
 """,
     ),
     Snippet(
@@ -117,7 +157,7 @@ score Near(h: entity, r: relation, t: entity):
 
 def functions() -> tuple[Call, ...]:
     """The built-in functions and those of the prelude, as they are called."""
-    built_in = (Call(f"{name}({', '.join(known.parameters)})", known.about) for name, known in BUILTINS.items())
+    built_in = (Call(known.call, known.about) for known in BUILTINS.values())
     return tuple(sorted((*built_in, *_helpers()), key=lambda call: call.written))
 
 

@@ -30,7 +30,7 @@ def test_every_layer_has_each_function_of_the_table() -> None:
         assert FUNCTIONS.keys() <= known.keys()
     called = {known.name for known in TABLE if known.about}
     assert called <= BUILTINS.keys()
-    assert called <= {*reference.ELEMENTWISE, *reference.PAIRWISE, "leaky_relu"}
+    assert called <= {*reference.ELEMENTWISE, *reference.PAIRWISE, "leaky_relu", "pow"}
     assert all(len(known.derivative) == known.arity and known.torch for known in TABLE if known.about or known.sign)
     assert all(known.operand_count <= 2 for known in TABLE)
 
@@ -46,7 +46,8 @@ def slope_of(function: Function, position: int, operands: tuple[Any, ...]) -> An
     for step in steps:
         items = [known[item] if isinstance(item, str) else item for item in step.operands]
         numbers = [results[item] if isinstance(item, int) else np.float64(item) for item in items]
-        results.append(INTERPRETED[step.function](*numbers))
+        behind = () if step.parameter is None else (step.parameter,)
+        results.append(INTERPRETED[step.function](*numbers, *behind))
     return results[-1] if steps else np.float64(1)
 
 

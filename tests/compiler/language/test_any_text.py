@@ -11,6 +11,23 @@ TOKENS = [
     *["dim", "score", "def", "param", "input", "return", "layer", "op", "for", "in", "entity", "relation"],
     *["bag", "of", "csr", "coo", "blocks", "row"],
     *["h", "r", "t", "E", "R", "P", "b", "w0", "D", "K", "H", "f", "x", "y"],
+    *[
+        "..",
+        "**",
+        ">",
+        "<=",
+        "==",
+        "!=",
+        "::",
+        "range",
+        "stack",
+        "where",
+        "softmax",
+        "roll",
+        "axis=0",
+        "windows",
+        "pow",
+    ],
     *["norm", "dot", "sum", "max", "concat", "reshape", "leaky_relu", "sqrt", "outer", "p=", "slope="],
     *["(", ")", "[", "]", ",", ":", "=", "+", "-", "*", "/", "//", "@", ".T", ".", "1", "2", "0.5", "1e9", '"d"'],
     *["\n", "\n    ", "\n        ", "\n\t", "\r\n", " ", "#", '"', "'", "é", "\x00", "if", "\\", "$", "<script>"],
@@ -50,15 +67,22 @@ def test_any_sequence_of_the_language_s_words(tokens: list[str]) -> None:
 
 def combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """Expressions made of expressions, with and without sense."""
-    operator = st.sampled_from(["+", "-", "*", "/", "@", "//"])
-    call = st.sampled_from(["norm", "sum", "dot", "outer", "concat", "max", "relu", "linear", "leaky_relu", "g"])
+    operator = st.sampled_from(["+", "-", "*", "/", "@", "//", "**", ">", "==", "<="])
+    called = ["norm", "sum", "dot", "outer", "concat", "max", "relu", "linear", "leaky_relu", "g", "stack", "where"]
+    called += ["softmax", "logsumexp", "roll", "windows", "circulant", "pow", "floor", "masked", "ccorr"]
+    call = st.sampled_from(called)
     return st.one_of(
         st.tuples(inner, operator, inner).map(lambda part: f"({part[0]} {part[1]} {part[2]})"),
         st.tuples(call, st.lists(inner, max_size=3)).map(lambda part: f"{part[0]}({', '.join(part[1])})"),
         inner.map(lambda part: f"{part}.T"),
         inner.map(lambda part: f"-{part}"),
         inner.map(lambda part: f"reshape({part}, -1)"),
-        st.tuples(inner, st.sampled_from(["[0:2]", "[h]", "[:K]", "[-1:]", "[r, t]"])).map("".join),
+        inner.map(lambda part: f"sum({part}, axis=0)"),
+        inner.map(lambda part: f"stack({part} for k in 0..3)"),
+        inner.map(lambda part: f"concat([{part}, E[h]])"),
+        st.tuples(
+            inner, st.sampled_from(["[0:2]", "[h]", "[:K]", "[-1:]", "[r, t]", "[0]", "[::-1]", "[1, 0]", "[::3]"])
+        ).map("".join),
     )
 
 

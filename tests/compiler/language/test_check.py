@@ -22,8 +22,7 @@ def labels(result: CheckResult) -> list[tuple[str, str]]:
         ("return norm(E[hh])", "1:15-17", "unknown name 'hh': did you mean 'h'?"),
         ("return nrm(E[h])", "1:8-11", "unknown function 'nrm': did you mean 'norm'?"),
         ("return E(h)", "1:8-9", "'E' is not a function"),
-        ("return softmax(E[h])", "1:8-15",
-         'softmax is a softmax over the edges of a node, in a layer: edge_softmax(g, "att")'),
+        ("return softmax(b[r])", "1:16-20", "'softmax' works along the last dimension, but this is a number"),
         ("return norm(E[r])", "1:13-17", "E is indexed by entity, but r is a relation"),
         ("return norm(P[h] @ R[r])", "1:13-17", "P is indexed by relation, but h is an entity"),
         ("return norm(M[t, h])", "1:18-19", "M is indexed by relation, but h is an entity"),
@@ -32,7 +31,7 @@ def labels(result: CheckResult) -> list[tuple[str, str]]:
         ("return norm(E[E[h]])", "1:15-19", "E is indexed by entity, but 'E[h]' is not an index"),
         ("return norm(E)", "1:13-14", "'E' has a row for each entity: take one, as in E[h]"),
         ("return norm(w0[h][0])", "1:13-18", "w0 is the same for every row and takes no index"),
-        ("return E[h][0]", "1:8-15",
+        ("return E[h][r]", "1:8-15",
          "'E[h]' is a value, already taken for each row, and only tensors are indexed"),
         ("return norm(h[E])", "1:13-17", "'h' is an index, and only tensors are indexed"),
         ("return b[r] + h", "1:15-16", "'h' is an index of an entity, not a value"),
@@ -126,8 +125,14 @@ def test_sizes_are_overridden() -> None:
         ("D = -3", "1:9-11", "the size 'D' is from 1 to 65,536, not -3"),
         ("D = 1.5", "1:9-12", "the size 'D' is a whole number from 1 to 65,536"),
         ("D = 1e3", "1:9-12", "the size 'D' is a whole number from 1 to 65,536"),
-        ("D = K", "1:9-10", "the size 'D' is written as a number, and cannot be computed: K"),
-        ("D = 2 * K", "1:9-14", "the size 'D' is written as a number, and cannot be computed: 2 * K"),
+        ("D = K", "1:9-10", "unknown size 'K'"),
+        ("K = 2, D = 2 * k", "1:20-21", "unknown size 'k': did you mean 'K'?"),
+        ("K = 2, D = K / 2", "1:18-19", "a size is computed with +, -, * and //"),
+        ("D = 4 // (2 - 2)", "1:11-13", "division by zero"),
+        ("D = 4 - 5", "1:9-14", "the size 'D' is from 1 to 65,536, not -1"),
+        ("D = 999999999 * 999999999", "1:9-30", "a size is at most 65,536, and 999999999 * 999999999 is far more"),
+        ("D = norm(2)", "1:9-16", "the size 'D' is a whole number from 1 to 65,536"),
+        ("D = --2.5", "1:9-14", "the size 'D' is a whole number from 1 to 65,536"),
         ("D = 4, D = 5", "1:12-13", "the size 'D' is declared twice"),
         ("D = 4, norm = 5", "1:12-16", "'norm' is a built-in function: choose another name"),
         ("D = 4, relation = 5", "1:12-20", "'relation' is an index set: choose another name"),
@@ -137,6 +142,22 @@ def test_sizes_are_checked(declaration: str, where: str, message: str) -> None:
     header = "score f(h: entity, r: relation, t: entity):"
     text = f"dim {declaration}\n{header}\n    param E[entity, D]\n    return norm(E[h])\n"
     assert found(check(text)) == [(where, message)]
+
+
+@pytest.mark.parametrize(
+    ("declaration", "sizes", "want"),
+    [
+        ("D = 4, K = 2 * D", {}, {"D": 4, "K": 8}),
+        ("D = 4, K = 2 * D", {"D": 6}, {"D": 6, "K": 12}),
+        ("D = 4, K = 2 * D", {"K": 3}, {"D": 4, "K": 3}),
+        ("D = 9, K = -(1 - D) // 2 + 3 * D - 1", {}, {"D": 9, "K": 30}),
+    ],
+)
+def test_a_size_is_computed_of_those_before_it(declaration: str, sizes: dict[str, int], want: dict[str, int]) -> None:
+    header = "score f(h: entity, r: relation, t: entity):"
+    graph = check(f"dim {declaration}\n{header}\n    param E[entity, K]\n    return norm(E[h])\n", sizes=sizes).graph
+    assert graph is not None
+    assert dict(graph.sizes) == want
 
 
 def test_a_size_of_a_run_is_checked_at_its_declaration() -> None:
@@ -261,7 +282,8 @@ def test_helpers_have_defaults_keywords_and_index_sets() -> None:
 
 def test_a_helper_sees_its_parameters_only() -> None:
     text = "def f2(x):\n    return x + b[r]\n" + model("return f2(b[r])")
-    assert found(check(text)) == [("2:16-17", "unknown name 'b'"), ("2:18-19", "unknown name 'r'")]
+    said = "a helper sees its parameters alone: 'b' is declared where it is called"
+    assert found(check(text)) == [("2:16-17", said), ("2:18-19", "unknown name 'r'")]
 
 
 def test_an_error_in_a_helper_is_reported_once_and_where_it_stands() -> None:

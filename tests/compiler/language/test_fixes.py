@@ -89,7 +89,19 @@ WRONG: dict[str, tuple[str, str, str | None]] = {
     "a sum and vectors": (SCORE, "return sum(E[h] * R[r]) + E[t]", None),
     "a vector": (SCORE, "return E[h] * R[r] * E[t]", "return sum(E[h] * R[r] * E[t])"),
     "a distance": (SCORE, "return E[h] + R[r] - E[t]", "return norm(E[h] + R[r] - E[t])"),
-    "one shared number": (SCORE, "param gamma[1]\nreturn gamma - norm(E[h] - E[t])", None),
+    "one shared number": (SCORE, "param gamma[1]\nreturn gamma - norm(E[h] - E[t])",
+                          "param gamma\nreturn gamma - norm(E[h] - E[t])"),
+    "a number in brackets": (SCORE, "param gamma[]\nreturn gamma - norm(E[h] - E[t])",
+                             "param gamma\nreturn gamma - norm(E[h] - E[t])"),
+    "a module's function": (SCORE, "return torch.nn.functional.relu(sum(E[h] * E[t]))",
+                            "return relu(sum(E[h] * E[t]))"),
+    "PyTorch's dim": (SCORE, "return torch.norm(E[h] - E[t], p=1, dim=-1)", "return norm(E[h] - E[t], 1)"),
+    "a method": (SCORE, "return (E[h] * E[t]).sum()", "return sum((E[h] * E[t]))"),
+    "a method with arguments": (SCORE, "return P[r].sum(0) @ P[r][0]", "return sum(P[r], 0) @ P[r][0]"),
+    "a module's table": (SCORE, "return sum(self.E(h) * self.E(t))", "return sum(E[h] * E[t])"),
+    "a called table": (SCORE, "return sum(E(h) * E(t))", "return sum(E[h] * E[t])"),
+    "two results": (SCORE, "return sum(E[h]), sum(E[t])", None),
+    "two names": (SCORE, "x, y = E[h]\nreturn sum(E[h])", None),
     "a fixed vector": (SCORE, "param c[D]\nreturn sum(E[h] * E[t]) * c", None),
     "all entities": (SCORE, "return sum(E[h] @ E.T)", None),
     "the whole table": (SCORE, "return sum(E[h] * E)", None),
@@ -101,7 +113,7 @@ WRONG: dict[str, tuple[str, str, str | None]] = {
     "tan": (SCORE, "return sum(tan(E[h] - E[t]))", None),
     "elu": (SCORE, "return sum(elu(E[h]) * E[t])", None),
     "sqr": (SCORE, "return sum(sqr(E[h] - E[t]))", None),
-    "floor": (SCORE, "x = E[h] - floor(E[h])\nreturn sum(x * E[t])", None),
+    "ceil": (SCORE, "x = ceil(E[h]) - E[h]\nreturn sum(x * E[t])", None),
     "rounding down": (SCORE, "return sum(E[h] * E[t]) // 2", None),
     "mish": (SCORE, "return sum(E[h] * mush(E[t]))", None),
     "a numbered name": (SCORE, "x1 = E[h]\nreturn sum(x2 * E[t])", None),
@@ -136,7 +148,7 @@ WRONG: dict[str, tuple[str, str, str | None]] = {
     "a source": (LAYER, NODES.format("sum(x[e.source] for e in n.incoming_edges())"),
                  NODES.format("sum(x[e.src] for e in n.incoming_edges())")),
     "batch norm": (LAYER, NODES.format("batch_norm(x[n])"), None),
-    "a computed size": (SCORE.replace("K = 4", "K = D // 2"), "return norm((E[h] - E[t]) @ P[r])", None),
+    "a size by a later one": (SCORE.replace("D = 8, K = 4", "K = D // 2, D = 8"), "return norm(E[h] - E[t])", None),
 }  # fmt: skip
 
 
@@ -152,6 +164,46 @@ def test_fixes_lead_to_what_is_meant(name: str) -> None:
         assert wanted is not None
         assert any(diagnostic.fixes for diagnostic in check(text).diagnostics)
     assert list(wrong_ends(text, {wanted})) == []
+
+
+PASTED = {
+    "all tables": (
+        'score f(h: entity, r: relation, t: entity):\n    "TransE"\n    return norm(E[h] + R[r] - E[t], 1)\n',
+        ["Declare both"],
+        'dim D = 64\nscore f(h: entity, r: relation, t: entity):\n    "TransE"\n'
+        "    param E[entity, D], R[relation, D]\n    return norm(E[h] + R[r] - E[t], 1)\n",
+    ),
+    "one after another": (
+        "dim F = 8\nlayer f(g: graph):\n    for e in g.edges():\n"
+        '        e["h"] = x[e.src] * w[e.etype]\n    return e["h"]\n',
+        ["Declare param x[node, F]", "Declare param w[etype, F]"],
+        "dim F = 8\nlayer f(g: graph):\n    param x[node, F], w[etype, F]\n    for e in g.edges():\n"
+        '        e["h"] = x[e.src] * w[e.etype]\n    return e["h"]\n',
+    ),
+    "a def": (
+        "dim D = 8\ndef f(a, b, c):\n    return norm(E[a] * R[b] - E[c] + S[b])\n",
+        ["Make it a score", "Declare all three"],
+        "dim D = 8\nscore f(a: entity, b: relation, c: entity):\n"
+        "    param E[entity, D], R[relation, D], S[relation, D]\n    return norm(E[a] * R[b] - E[c] + S[b])\n",
+    ),
+    "a helper that reads": (
+        "dim D = 4\ndef f(x):\n    return x * W\nscore g(h: entity, r: relation, t: entity):\n"
+        "    param E[entity, D], W[D]\n    return sum(f(E[h]) * f(E[t]))\n",
+        ["Pass W to f"],
+        "dim D = 4\ndef f(x, W):\n    return x * W\nscore g(h: entity, r: relation, t: entity):\n"
+        "    param E[entity, D], W[D]\n    return sum(f(E[h], W) * f(E[t], W))\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PASTED)
+def test_a_pasted_text_is_a_model_in_so_many_clicks(name: str) -> None:
+    text, labels, right = PASTED[name]
+    for label in labels:
+        fixes = [fix for diagnostic in check(text).diagnostics for fix in diagnostic.fixes if fix.label == label]
+        assert fixes, check(text).diagnostics
+        text = applied(text, fixes[0])
+    assert graph_of(text) == graph_of(right) is not None
 
 
 def slips(text: str, chosen: random.Random) -> Iterator[tuple[str, str, str]]:

@@ -75,7 +75,7 @@ def test_in_a_loop_over_edges(statement: str, where: str, message: str) -> None:
     ('n["h"] = w[n]', "2:14-18", "w is indexed by edge, but n is a node"),
     ('n["h"] = sum(e.w for e in g.edges())', "2:31-40", "a loop over the graph stands in no other loop"),
     ('n["h"] = norm(e.w for e in n.incoming_edges())', "2:14-51",
-     "what takes a 'for' is one of sum, mean, max, min, with nothing else"),
+     "what takes a 'for' is one of sum, mean, max, min, prod, logsumexp, with nothing else"),
     ('n["h"] = sum(e.w for n in n.incoming_edges())', "2:26-27",
      "'n' is the variable of the loop around: choose another name"),
     ('n["h"] = sum(e.w for e in n.in_edges())', "2:33-41",
@@ -151,13 +151,13 @@ def test_in_a_loop_over_a_nodes_edges(statement: str, where: str, message: str) 
     ('for e in g.edges():\n    e["a"] = e.w\nedge_softmax(x, "a")\nreturn e["a"]',
      [("3:1-21", "'edge_softmax' needs the graph for 'g'")]),
     ('for e in g.edges():\n    e["a"] = e.w\nsoftmax(g, "a")\nreturn e["a"]',
-     [("3:1-8", 'softmax is a softmax over the edges of a node, in a layer: edge_softmax(g, "att")')]),
+     [("3:1-8", 'a softmax over the edges of a node is edge_softmax(g, "att")')]),
     ("y = sum(w0)\nreturn y",
-     [("2:8-9", "the result is the same for every node and edge: a layer returns data of nodes or edges")]),
+     [("2:8-9", "the result is the same for every graph: a layer returns data of nodes or edges, or of all of them")]),
     ('for n in g.nodes():\n    n["h"] = x[n]\nfor e in g.edges():\n    e["a"] = e.w\nreturn n["h"] * e["a"]',
      [("5:8-23", "a result is of nodes or of edges, not of both")]),
     ("return 3",
-     [("1:8-9", "the result is the same for every node and edge: a layer returns data of nodes or edges")]),
+     [("1:8-9", "the result is the same for every graph: a layer returns data of nodes or edges, or of all of them")]),
     ("return x[0]", [("1:10-11", "x is indexed by node, but '0' is not an index")]),
     ('for e in g.edges():\nreturn e["a"]', [("1:1-20", "the loop has no body: its lines stand below it, indented")]),
     ('for e in g.edges():\n    e["a"] = (e.w\n    e["b"] = e["a"]\nreturn e["b"]',
@@ -219,11 +219,11 @@ def test_negatives_belong_to_scores() -> None:
 
 
 @pytest.mark.parametrize(("lines", "where", "message"), [
-    ("for e in h.edges():\n        x = 1", "3:5-23", "a score has no loops: it computes the same for every triple"),
-    ("x = 1\n    x += 2", "4:7-9", "the language has no '+='"),
+    ("for e in h.edges():\n        x = 1", "3:5-23",
+     "a score has no loops over elements: it computes the same for every triple"),
     ('h["a"] = 2', "3:5-11", "a score has no data on elements: assign to a name"),
     ('x = h["a"]', "3:9-15", "'h' is no node and no edge of a layer: it has no data"),
-    ("x = sum(B[r] for e in h.edges())", "3:13-36", "scores have no comprehensions: 'sum' takes one expression"),
+    ("x = sum(B[r] for e in h.edges())", "3:13-36", "scores have no comprehensions over elements"),
     ('edge_softmax(h, "a")', "3:5-17", "edge_softmax belongs to layers: a score has no edges"),
 ])  # fmt: skip
 def test_what_a_score_has_not(lines: str, where: str, message: str) -> None:

@@ -50,7 +50,7 @@ IN_BAGS = [
     ),
     (
         "return max(T[i], T[i] for i in b)",
-        [("4:12-38", "what takes a 'for' is one of sum, mean, max, min, with nothing else")],
+        [("4:12-38", "what takes a 'for' is one of sum, mean, max, min, prod, logsumexp, with nothing else")],
     ),
     (
         'for i in b:\n    b["s"] *= T[i]\nreturn b["s"]',
@@ -105,9 +105,8 @@ IN_MATRICES = [
         "return sum(X[z.col] for z in A.nonzeros())",
         [
             (
-                "4:34-46",
-                "a reduction goes over the nonzeros of a row: sum(a * X[j] for j, a in A.row(i)), "
-                "in a loop for i in A.rows()",
+                "4:12-47",
+                "the result is the same for every row and nonzero: an op returns data of rows and nonzeros",
             ),
         ],
     ),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.graph import Constant, Contract, Elementwise, Gather, Slice, Transpose, operands
 from explorer.compiler.language.names.builtins import ELEMENTWISE
 
@@ -135,7 +136,7 @@ def test_norms(call: str, function: str) -> None:
     assert graph_of(f"return {call}").values[-1].operator.function == function
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("name", [name for name in ELEMENTWISE if FUNCTIONS[name].arity == 1])
 def test_functions_keep_the_shape(name: str) -> None:
     assert (signature_of(f"{name}(P[r])"), shape_of(f"{name}(P[r])")) == (name, ("D", "K"))
 
@@ -194,9 +195,9 @@ def test_tensors_of_several_sets_and_of_none() -> None:
     ("body", "place", "message"),
     [
         ("return sum(E[h] + R[r])", "1:12-23",
-         "'+' needs equal shapes, or one that is the beginning of the other: [8] + [4]"),
-        ("return sum(R[r] * P[r])", "1:12-23",
-         "'*' needs equal shapes, or one that is the beginning of the other: [4] * [8, 4]"),
+         "'+' needs equal shapes, or one that is the beginning or the end of the other: [8] + [4]"),
+        ("return sum(R[r] * mats[r])", "1:12-26",
+         "'*' needs equal shapes, or one that is the beginning or the end of the other: [4] * [2, 4, 8]"),
         ("return sum(R[r] @ P[r])", "1:12-23",
          "'@' needs K of the left to equal the first dimension of the right: [4] @ [8, 4]"),
         ("return sum(E[h] @ mats[r])", "1:12-26",
@@ -227,7 +228,7 @@ def test_tensors_of_several_sets_and_of_none() -> None:
         ("return sum(reshape(E[h], 2.0, 4))", "1:26-29",
          "an extent of 'reshape' is a whole number, known before the run"),
         ("return sum(sum(concat(P[r], E[h])))", "1:29-33",
-         "'concat' needs equal dimensions before the last: [D, K] and [D]"),
+         "'concat' needs equal dimensions beside the one that it goes along: [D, K] and [D]"),
         ("return b[r] + 1 / (D - 8)", "1:17-18", "division by zero"),
         ("return b[r] + sqrt(-1)", "1:20-22", "sqrt of -1 is no number"),
         ("return b[r] + 1e39", "1:15-19", "this number is too large for a 32-bit float (3.4e38 is the largest)"),

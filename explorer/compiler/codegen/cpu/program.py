@@ -17,6 +17,7 @@ from explorer.compiler.ir import functions
 from explorer.compiler.ir.loops import (
     INFIX_INDEX,
     REDUCTION_SIGNS,
+    SEGMENT_ENDS,
     Accumulate,
     Accumulator,
     Compute,
@@ -111,7 +112,7 @@ def iterations(kernel: Kernel) -> Extent:
 
 
 def _counts(kernel: Kernel, loop: For) -> tuple[str, ...]:
-    """The sizes known only at run time that loops inside the parallel loop run to, sorted."""
+    """The sizes known only at run time that loops inside the parallel loop run to, or segments in it, sorted."""
     defined = {name for node in walk(loop) if (name := result_of(node)) is not None}
     bounds = {
         bound
@@ -120,6 +121,8 @@ def _counts(kernel: Kernel, loop: For) -> tuple[str, ...]:
         if isinstance(node, For)
         for bound in (node.lower, node.extent)
     }
+    ends = (node for node in walk(loop) if isinstance(node, Compute) and node.function in SEGMENT_ENDS)
+    bounds |= {bound for node in ends for bound in node.operands[1:] if isinstance(bound, str)}
     known = defined | {name for name, _ in kernel.sizes}
     return tuple(sorted(bound for bound in bounds if isinstance(bound, str) and bound not in known))
 
@@ -221,6 +224,8 @@ class _Writer:
     def expression(self, function: str, operands: tuple[Atom, ...]) -> str:
         if function not in FUNCTIONS:
             raise Unsupported(f"There is no CPU code for the function {function}.")
+        if function in SEGMENT_ENDS:
+            return FUNCTIONS[function].format(self.atom(operands[0]), *map(self.bound, operands[1:]))
         return FUNCTIONS[function].format(*(self.atom(operand) for operand in operands))
 
     def atom(self, atom: Atom, *, index: bool = False) -> str:

@@ -124,10 +124,12 @@ def _blocks(writer: Writer) -> Count:
 
 
 def _run_time_names(kernel: ScheduledKernel) -> list[str]:
-    """The numbers that only a run knows, in the order of the buffers' extents, then the kernel's counts."""
+    """The numbers that only a run knows, in the order of the buffers' extents, then the kernel's counts, and what these
+    are made of."""
     extents = [extent for buffer in kernel.buffers for extent in buffer.extents if isinstance(extent, str)]
+    counts = [*(name for name, _ in kernel.counts), *(part for _, count in kernel.counts for part in count.names)]
     sizes = {name for name, _ in kernel.sizes}
-    return [name for name in dict.fromkeys([*extents, *(name for name, _ in kernel.counts)]) if name not in sizes]
+    return [name for name in dict.fromkeys([*extents, *counts]) if name not in sizes]
 
 
 def _pointer(buffer: Buffer, written: set[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir.graph import Tensor
+from explorer.compiler.ir.graph import Tensor, plural
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent, Span
 from explorer.compiler.language.diagnostics import Fix, suggestion
@@ -55,7 +55,8 @@ def reserved_names(structure: Structure) -> frozenset[str]:
     maps = (*structure.maps, *(_PAIRS if structure is GRAPH else ()))
     arrays = [f"{name}{array}" for name in maps for array in ("", "_ptr", "_order")]
     counts = [str(count_name(index_set)) for index_set in structure.sets]
-    return frozenset([*arrays, *counts, *_GIVEN[structure.kind], UPSTREAM])
+    wholes = [f"all_{plural(index_set)}" for index_set in structure.sets]
+    return frozenset([*arrays, *counts, *wholes, *_GIVEN[structure.kind], UPSTREAM])
 
 
 def why_reserved(name: str, structure: Structure) -> str:
@@ -134,7 +135,7 @@ def _tensor(
         origin=(declaration.extent,),
         name=declaration.name.text,
         sets=tuple(sets),
-        dims=tuple(dims),
+        dims=tuple(dims) if declaration.extents else (1,),  # a number of its own is an array of one element
         kind=declaration.kind,
     )
 

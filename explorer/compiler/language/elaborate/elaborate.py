@@ -6,22 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion, with_article
-from explorer.compiler.language.elaborate.binding import bind_builtin, bind_helper
+from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.builder import GraphBuilder
-from explorer.compiler.language.elaborate.calls import call_builtin
 from explorer.compiler.language.elaborate.elements import Elements
 from explorer.compiler.language.elaborate.indexing import take_attribute, take_rows, take_slice
 from explorer.compiler.language.elaborate.loops import Loops
-from explorer.compiler.language.elaborate.operations import Operations
 from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.elaborate.unknown import Unknown
+from explorer.compiler.language.elaborate.values.arrange import Arranging
+from explorer.compiler.language.elaborate.values.binding import bind_builtin, bind_helper, split_axis
+from explorer.compiler.language.elaborate.values.calls import call_builtin
+from explorer.compiler.language.elaborate.values.operations import Operations
 from explorer.compiler.language.names.builtins import (
-    BUILTINS,
-    FORMULAS,
     GRAPH_WORD,
-    INSTEAD,
     LATER,
-    MISSING,
     builtin,
 )
 from explorer.compiler.language.names.entities import (
@@ -42,7 +40,7 @@ from explorer.compiler.language.parsing import syntax
 DEEPEST_RECURSION = 100
 """Of `expression` in itself: 20 brackets with four levels of precedence in each, and the helpers around them."""
 
-LEAVES = (syntax.Name, syntax.Number, syntax.Call, syntax.Text, syntax.Comprehension)
+LEAVES = (syntax.Name, syntax.Number, syntax.Call, syntax.Text, syntax.Comprehension, syntax.Listing)
 """Expressions without one that begins them."""
 
 COMPUTED = (syntax.Assignment, syntax.CallStatement, syntax.Loop, syntax.Return)
@@ -73,12 +71,12 @@ class Elaborator:
         self._sizes = sizes
         self._helpers = helpers
         self._unknown = unknown
-        self._definitions = definitions
         self._calls: list[str] = []
         self._depth = 0
         self.structure = structure
         elements = Elements(self, structure, syntax.walk_statements(definition.statements))
         self.loops = Loops(self, structure, elements)
+        self.unknown = Unknown(self, definition, helpers, definitions)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -136,7 +134,7 @@ class Elaborator:
             case syntax.Return():
                 message = "'return' stands behind the loops, at the end of the definition"
                 self.collector.report(message, statement.extent)
-            case syntax.Declarations() if self.loops.level != self.loops.base:
+            case syntax.Declarations() if self.loops.level != self.loops.base or self.loops.unrolling.depth:
                 message = "tensors are declared at the beginning of the definition, outside of loops"
                 self.collector.report(message, statement.tensors[0].extent)
             case syntax.Broken():
@@ -196,13 +194,14 @@ class Elaborator:
                     node = node.inner
                 case _:
                     node = node.base
-        entity = self._leaf(node, indexed=bool(pending) and isinstance(pending[-1], syntax.Index))
+        around = pending[-1] if pending else None
+        entity = self._leaf(node, around if isinstance(around, syntax.Index) else None)
         for parent in reversed(pending):
             entity = self._apply(parent, entity)
         self._depth -= 1
         return entity
 
-    def _leaf(self, node: syntax.Expression, indexed: bool) -> Entity | None:
+    def _leaf(self, node: syntax.Expression, indexed: syntax.Index | None) -> Entity | None:
         match node:
             case syntax.Name():
                 return self._lookup(node, indexed)
@@ -210,6 +209,8 @@ class Elaborator:
                 return self.operations.number(node.value, node.extent, node.text)
             case syntax.Call():
                 return self._call(node)
+            case syntax.Listing():
+                self.collector.report("a list stands in concat and stack: concat([a, b])", node.extent)
         return None
 
     def _apply(self, node: syntax.Expression, inner: Entity | None) -> Entity | None:
@@ -229,7 +230,7 @@ class Elaborator:
                 return self.loops.data(node, inner)
         return inner
 
-    def _lookup(self, name: syntax.Name, indexed: bool) -> Entity | None:
+    def _lookup(self, name: syntax.Name, indexed: syntax.Index | None) -> Entity | None:
         """What a name stands for; reports a name that stands for nothing."""
         if name.text in self.scope:
             return self.loops.seen_from_here(self.scope[name.text], name)
@@ -248,15 +249,8 @@ class Elaborator:
         elif name.text in self._helpers or builtin(name.text):
             self.collector.report(f"'{name.text}' is a function: call it with its arguments", name.extent)
         else:
-            self._report_unknown(name, indexed)
+            self.unknown.name(name, indexed, self._calls)
         return None
-
-    def _report_unknown(self, name: syntax.Name, indexed: bool) -> None:
-        scope = [other for other, entity in self.scope.items() if entity is not None]
-        tables = [other for other in scope if isinstance(self.scope[other], Table)]
-        known = tables if indexed else [*scope, *self._sizes]
-        hint, fixes = suggestion(name.text, name.extent, known, abbreviates=indexed)
-        self.collector.report(f"unknown name '{name.text}'{hint}", name.extent, fixes=fixes)
 
     def value(self, node: syntax.Expression, entity: Entity | None) -> Row | Constant | None:
         """An entity as a value: a tensor without index sets is read whole; others must be indexed first."""
@@ -270,7 +264,8 @@ class Elaborator:
                 return None
             case Table() if not entity.tensor.sets:
                 site = OperationSite(entity.tensor.name, node.extent, node.extent)
-                return self.operations.gather(site, entity, ())
+                row = self.operations.gather(site, entity, ())
+                return row if entity.declaration.extents else Arranging(self.operations, site).reshaped(row, ())
             case Table():
                 sets = " and ".join(entity.tensor.sets)
                 maps = self.maps_for(entity.tensor.sets)
@@ -291,7 +286,7 @@ class Elaborator:
 
     def whole(self, node: syntax.Expression, what: str) -> int | None:
         """An expression that must be a whole number, known now."""
-        entity = self.value(node, self.expression(node))
+        entity = self.value(node, self._argument(node))
         if entity is None:
             return None
         if isinstance(entity, Constant) and isinstance(entity.value, int):
@@ -326,13 +321,22 @@ class Elaborator:
         for argument in node.arguments:
             if isinstance(argument.value, syntax.Comprehension):
                 return self.loops.comprehension(node, argument.value)
+        function = None if name in self._helpers else builtin(name)
+        axis: int | None = None
+        if function is not None:
+            if name in LATER and any(isinstance(argument.value, syntax.Text) for argument in node.arguments):
+                self.collector.report(LATER[name], node.function.extent)
+                return None
+            node, place = split_axis(node, function)
+            axis = None if place is None else self.whole(place, "an axis")
+            if place is not None and axis is None:
+                return None
         entities = [self._argument(argument.value) for argument in node.arguments]
         if name in self._helpers:
             return self._inline(node, self._helpers[name], entities)
-        function = builtin(name)
         if function is None:
             if name not in self._unknown:
-                self._report_unknown_function(node)
+                self.unknown.function(node)
             return None
         places = bind_builtin(node, function, self.collector)
         if places is None:
@@ -340,40 +344,11 @@ class Elaborator:
         nodes = [node.arguments[place].value for place in places]
         values = [self.value(node.arguments[place].value, entities[place]) for place in places]
         known = [value for value in values if value is not None]
-        return call_builtin(self.operations, node, function, nodes, known) if len(known) == len(values) else None
+        return call_builtin(self.operations, node, function, nodes, known, axis) if len(known) == len(values) else None
 
     def _argument(self, node: syntax.Expression) -> Entity | None:
         """An argument of a call: a value, or a name of data for a helper."""
         return DataName(node.text) if isinstance(node, syntax.Text) else self.expression(node)
-
-    def _report_unknown_function(self, node: syntax.Call) -> None:
-        name, word = node.function, node.function.text.lower()
-        instead = INSTEAD.get(word) or FORMULAS.get(word)
-        if name.text in self._definitions:
-            kind = self._definitions[name.text]
-            detail = f"What a {kind} and another share is a helper: def {name.text}(...), called in both."
-            self.collector.report(f"'{name.text}' is a {kind}, and only helpers are called", name.extent, detail)
-        elif name.text in LATER:
-            self.collector.report(LATER[name.text], name.extent)
-        elif name.text in self.scope:
-            detail = "A tensor is indexed as in E[h]."
-            self.collector.report(f"'{name.text}' is not a function", name.extent, detail)
-        elif instead:
-            self.collector.report(f"unknown function '{name.text}'", name.extent, f"Write {instead}.")
-        elif word in MISSING:
-            detail = f"The language {MISSING[word]}."
-            self.collector.report(f"unknown function '{name.text}'", name.extent, detail)
-        else:
-            hint, fixes = suggestion(name.text, name.extent, self._callable_with(len(node.arguments)))
-            self.collector.report(f"unknown function '{name.text}'{hint}", name.extent, fixes=fixes)
-
-    def _callable_with(self, count: int) -> list[str]:
-        """The functions that take so many arguments."""
-        found = [entry.name for entry in BUILTINS.values() if entry.takes(count)]
-        for helper in self._helpers.values():
-            least = sum(parameter.default is None for parameter in helper.parameters)
-            found += [helper.name.text] if least <= count <= len(helper.parameters) else []
-        return found
 
     def _inline(
         self,

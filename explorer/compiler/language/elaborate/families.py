@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import graph as ir
+from explorer.compiler.ir.node import Origin
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion
 from explorer.compiler.language.elaborate.builder import GraphBuilder
 from explorer.compiler.language.elaborate.declarations import declare_tensors, why_reserved
 from explorer.compiler.language.elaborate.elaborate import Elaborator
+from explorer.compiler.language.elaborate.reductions import whole_map
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.names.builtins import GRAPH_WORD, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.names.dependency import Dependency
@@ -97,7 +99,9 @@ class _Definition(ABC):
             tables = {name: entry for name, entry in self.scope.items() if isinstance(entry, Table)}
             self.elaborator.loops.elements.tables.update(tables)
             result = self.elaborator.body(self.definition, self.scope)
+            self.elaborator.unknown.report_tables()
         except Stopped:
+            self.elaborator.unknown.report_tables()
             return None
         returned = next((entry for entry in self.definition.statements if isinstance(entry, syntax.Return)), None)
         if result is None or returned is None:
@@ -174,7 +178,18 @@ class Score(_Definition):
                 if reduces
             ]
             message = f"a score is one number for each triple, but this is {show(value.shape)}"
-            self.collector.report(message, place.extent, "" if reduces else SHARED, fixes)
+            single = (
+                []
+                if value.shape != (1,)
+                else [
+                    Fix(f"Declare {name}", entry.declaration.extent, name)
+                    for name, entry in self.scope.items()
+                    if isinstance(entry, Table) and not entry.tensor.sets and entry.tensor.dims == (1,)
+                ]
+            )
+            detail = "" if reduces else SHARED
+            detail = "A number of its own is declared without brackets: param gamma." if single else detail
+            self.collector.report(message, place.extent, detail, single or fixes)
             return None
         return value
 
@@ -223,19 +238,32 @@ class Layer(_Definition):
         used = {step for operator in operators for path in ir.indices_of(operator) for step in path.split(".")}
         used |= {operator.map for operator in operators if isinstance(operator, ir.Segment)}
         origin = (self.definition.parameters_extent,)
-        return tuple(
+        found = (
             ir.IndexMap(origin=origin, name=name, domain=domain, codomain=codomain)
             for name, (domain, codomain) in GRAPH.maps.items()
             if name in used
         )
+        return (*found, *whole_maps(self.builder.values, GRAPH, origin))
 
     def check_result(self, place: syntax.Expression, value: Row | Constant) -> Row | None:
-        """The returned value must be one of each node or of each edge."""
-        if isinstance(value, Constant) or not value.depends:
-            message = "the result is the same for every node and edge: a layer returns data of nodes or edges"
-            self.collector.report(message, place.extent)
-            return None
-        return value
+        """The returned value must be one of each node or of each edge, or a reduction of all of them, as one row."""
+        if isinstance(value, Row) and (value.depends or self._of_all(value.name)):
+            return value
+        message = "the result is the same for every graph: a layer returns data of nodes or edges, or of all of them"
+        self.collector.report(message, place.extent)
+        return None
+
+    def _of_all(self, name: str) -> bool:
+        """Whether a value that belongs to no set is made of a reduction of a whole one."""
+        values = {value.name: value for value in self.builder.values}
+        pending, seen = [name], set[str]()
+        while pending:
+            value = values[pending.pop()]
+            if isinstance(value.operator, ir.Segment):
+                return True
+            pending += [operand for operand in ir.operands(value.operator) if operand not in seen]
+            seen.update(pending)
+        return False
 
 
 class Op(_Definition):
@@ -262,10 +290,11 @@ class Op(_Definition):
     def maps(self) -> tuple[ir.IndexMap, ...]:
         """All maps of the structure."""
         origin = (self.definition.parameters_extent,)
-        return tuple(
+        found = (
             ir.IndexMap(origin=origin, name=name, domain=domain, codomain=codomain)
             for name, (domain, codomain) in self.structure.maps.items()
         )
+        return (*found, *whole_maps(self.builder.values, self.structure, origin))
 
     def check_result(self, place: syntax.Expression, value: Row | Constant) -> Row | None:
         """The returned value must be one of each bag, row, entry or nonzero."""
@@ -275,6 +304,17 @@ class Op(_Definition):
             self.collector.report(message, place.extent)
             return None
         return value
+
+
+def whole_maps(values: Iterable[ir.Value], structure: Structure, origin: Origin) -> tuple[ir.IndexMap, ...]:
+    """The maps along which values are reduced that take all elements of a set to one place."""
+    used = {value.operator.map for value in values if isinstance(value.operator, ir.Segment)}
+    sets = dict.fromkeys((structure.group, structure.member, *structure.sets))
+    return tuple(
+        ir.IndexMap(origin=origin, name=whole_map(index_set), domain=index_set, codomain="unit")
+        for index_set in sets
+        if whole_map(index_set) in used
+    )
 
 
 def report_sizes(source: Source, structure: Structure) -> None:

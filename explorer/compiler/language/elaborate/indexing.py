@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.elaborate.values.arrange import Arranging
 from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row, StructureArgument, Table
 from explorer.compiler.language.names.shapes import show
 from explorer.compiler.language.parsing import syntax
@@ -20,10 +22,14 @@ def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -
     if base is None or any(index is None for index in indices):
         return None
     text = slice_text(elaborator.text, node.base.extent)
+    places = _trailing_numbers(base, indices)
+    if places:
+        return _take_elements(elaborator, node, base, indices, places)
     if isinstance(base, Index) and len(indices) == 1 and isinstance(indices[0], DataName):
         return elaborator.loops.elements.read(base, indices[0].text, node.extent, node.indices[0].extent)
     if not isinstance(base, Table):
-        kind, detail = "a value, already taken for each row", "A value is sliced as in x[0:2]."
+        kind = "a value, already taken for each row"
+        detail = "An element of a value has a number that is known before the run, as in x[2], or x[k] with k in 0..K."
         if isinstance(base, StructureArgument):
             kind, detail = base.structure.owner, f"A reduction goes over {base.structure.reduced}."
         elif isinstance(base, Index):
@@ -41,6 +47,60 @@ def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -
         return None
     site = OperationSite(slice_text(elaborator.text, node.extent), node.extent, node.extent)
     return elaborator.operations.gather(site, base, maps)
+
+
+def _trailing_numbers(base: Entity | None, indices: list[Entity | None]) -> int:
+    """How many indices, behind those of a tensor's sets, are numbers: elements of a row's first dimensions."""
+    rows = len(base.tensor.sets) if isinstance(base, Table) else 0
+    behind = indices[rows:] if isinstance(base, Table | Row) else []
+    return len(behind) if all(isinstance(index, Constant) for index in behind) else 0
+
+
+def _take_elements(
+    elaborator: Elaborator, node: syntax.Index, base: Entity | None, indices: list[Entity | None], count: int
+) -> Row | None:
+    """`W[2]`, `E[h][0]`, `E[h, 0]`: elements of the first dimensions, by numbers that are known before the run."""
+    rows = len(indices) - count
+    if isinstance(base, Table) and rows:
+        taken = replace(node, indices=node.indices[:rows])
+        maps = _check_indices(elaborator, taken, base, indices[:rows])
+        if maps is None:
+            return None
+        site = OperationSite(slice_text(elaborator.text, node.extent), node.extent, node.extent)
+        value: Row | Constant | None = elaborator.operations.gather(site, base, maps)
+    else:
+        value = elaborator.value(node.base, base)
+    if not isinstance(value, Row):
+        return None
+    places = _places(elaborator, node, value, rows, indices[rows:])
+    if places is None:
+        return None
+    site = OperationSite(slice_text(elaborator.text, node.span), node.span, node.extent)
+    return Arranging(elaborator.operations, site).element(value, places)
+
+
+def _places(
+    elaborator: Elaborator, node: syntax.Index, value: Row, rows: int, indices: list[Entity | None]
+) -> list[int] | None:
+    """The places that numbers name, from the front; None where there is none, which is reported."""
+    shapes, found = elaborator.operations.shapes, []
+    text = slice_text(elaborator.text, node.base.extent)
+    if len(indices) > len(value.shape):
+        what = f"{text} is a number" if not value.shape else f"{text} is {show(value.shape)}"
+        elaborator.collector.report(f"{what}: it has no element by {len(indices)} numbers", node.extent)
+        return None
+    for expression, index, extent in zip(node.indices[rows:], indices, value.shape, strict=False):
+        assert isinstance(index, Constant)
+        size = shapes.size(extent)
+        if not isinstance(index.value, int):
+            elaborator.collector.report("the number of an element is a whole number", expression.extent)
+            return None
+        if not -size <= index.value < size:
+            message = f"there is no element {index.value} of {size}: the numbers are 0 to {size - 1}"
+            elaborator.collector.report(message, expression.extent, f"{text} is {show(value.shape)}.")
+            return None
+        found.append(index.value % size)
+    return found
 
 
 def _declaring_fixes(elaborator: Elaborator, base: Table, sets: list[str]) -> list[Fix]:
@@ -95,28 +155,32 @@ def _report_wrong_set(
 
 
 def take_slice(elaborator: Elaborator, node: syntax.Slice, base: Entity | None) -> Row | None:
-    bounds = [_bound(elaborator, node.start), _bound(elaborator, node.stop)]
+    bounds = [
+        None if bound is None else elaborator.whole(bound, "a bound of a slice")
+        for bound in (node.start, node.stop, node.step)
+    ]
     value = elaborator.value(node.base, base)
-    if value is None or None in bounds:
+    given = [bound for bound in (node.start, node.stop, node.step) if bound is not None]
+    if value is None or sum(bound is not None for bound in bounds) < len(given):
         return None
     if isinstance(value, Constant) or not value.shape:
         elaborator.collector.report("a number has no dimension to slice", node.extent)
         return None
+    if bounds[2] == 0:
+        elaborator.collector.report("the step of a slice is not 0", node.span)
+        return None
     size = elaborator.operations.shapes.size(value.shape[-1])
-    start, stop, _ = slice(bounds[0] or 0, size if node.stop is None else bounds[1]).indices(size)
-    if stop <= start:
-        detail = f"The last dimension has {size} elements; this takes {start}:{stop}."
+    taken = range(*slice(*bounds).indices(size))
+    if not taken:
+        detail = f"The last dimension has {size} elements; this takes {taken.start}:{taken.stop}."
         elaborator.collector.report("this slice is empty", node.span, detail)
         return None
     site = OperationSite(slice_text(elaborator.text, node.span), node.span, node.extent)
-    extent = value.shape[-1] if stop - start == size else stop - start
-    operator = ir.Slice(origin=(node.span,), operand=value.name, start=start, stop=stop)
+    if taken.step != 1:
+        return Arranging(elaborator.operations, site).stepped(value, taken)
+    extent = value.shape[-1] if len(taken) == size else len(taken)
+    operator = ir.Slice(origin=(node.span,), operand=value.name, start=taken.start, stop=taken.stop)
     return elaborator.operations.builder.emit(site, operator, (*value.shape[:-1], extent), value.depends, value.lines)
-
-
-def _bound(elaborator: Elaborator, node: syntax.Expression | None) -> int | None:
-    """A bound as a number; an omitted one counts as 0, a wrong one is reported."""
-    return 0 if node is None else elaborator.whole(node, "a bound of a slice")
 
 
 def take_attribute(elaborator: Elaborator, node: syntax.Attribute, base: Entity | None) -> Entity | None:

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 GRAPH_ITERATORS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
 ELSEWHERE = {"in_edges": "incoming_edges", "out_edges": "outgoing_edges"}
 """What DGL calls them."""
+OF_PYTHON = {
+    "range": "A loop over numbers is: for k in 0..K, or range with one number to three that are known before the run.",
+    "enumerate": "An element has no number of its own. What stands at each place is given as a row of each entry, edge"
+    " or nonzero: input P[entry, D], and P[i] beside T[i].",
+    "zip": "A loop goes over one thing: tensors over the same set are read side by side, X[i] and Y[i].",
+    "reversed": "A loop over elements has no order; one over numbers is range(K - 1, -1, -1).",
+}
+"""What Python's iterators are here."""
 MATRIX_ITERATORS = ("rows", "row", "nonzeros")
 
 
@@ -40,8 +48,11 @@ class Entered:
     variables: Mapping[str, Entity]
 
 
-def enter(elaborator: Elaborator, iterator: syntax.Iterator, variables: tuple[syntax.Name, ...]) -> Entered | None:
-    """What a loop goes over; None where that is wrong, and reported."""
+def enter(
+    elaborator: Elaborator, iterator: syntax.Iterator | syntax.Numbers, variables: tuple[syntax.Name, ...]
+) -> Entered | None:
+    """What a loop over elements goes over; None where that is wrong, and reported."""
+    assert isinstance(iterator, syntax.Iterator)
     return _Iterator(elaborator, iterator, variables).entered()
 
 
@@ -56,6 +67,10 @@ class _Iterator:
 
     def entered(self) -> Entered | None:
         """By what stands behind `in`."""
+        named = self.iterator.base.text if isinstance(self.iterator.base, syntax.Name) else ""
+        if named in OF_PYTHON and named not in self.elaborator.scope:
+            self.elaborator.collector.report(f"the language has no '{named}'", self.iterator.extent, OF_PYTHON[named])
+            return None
         base = self.elaborator.expression(self.iterator.base)
         match base:
             case None:
@@ -126,7 +141,7 @@ class _Iterator:
 
     def is_own_row(self, structure: Structure) -> bool:
         """Whether the argument of `A.row(i)` is the row of the loop around."""
-        argument = self.iterator.argument
+        argument = self.iterator.arguments[0] if self.iterator.arguments else None
         index = self.elaborator.expression(argument) if argument is not None else None
         if argument is not None and index is None:
             return False
@@ -157,7 +172,7 @@ class _Iterator:
             message = f"'{self.text}' has no '{self.method}'{hint}"
             self.elaborator.collector.report(message, method.extent, listed, fixes)
             return False
-        if (self.iterator.argument is None) == bool(takes):
+        if len(self.iterator.arguments) != len(takes):
             message = f"it is {self.text}.{self.method}({takes})"
             wrong = "lacks its row" if takes else "takes nothing in its brackets"
             self.elaborator.collector.report(f"'{self.text}.{self.method}' {wrong}: {message}", self.iterator.extent)

@@ -9,16 +9,15 @@ from explorer.compiler.ir.graph import plural
 from explorer.compiler.language.diagnostics import Fix, slice_text
 from explorer.compiler.language.elaborate.elements import Elements
 from explorer.compiler.language.elaborate.iterators import Entered, Level, enter
+from explorer.compiler.language.elaborate.reductions import Reductions
 from explorer.compiler.language.elaborate.result import OperationSite
-from explorer.compiler.language.names.builtins import ALIASES
+from explorer.compiler.language.elaborate.unrolling import Unrolling
 from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row
 from explorer.compiler.language.names.structures import Structure
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate.elaborate import Elaborator
-
-SEGMENT_FUNCTIONS = ("sum", "mean", "max", "min")
 
 
 class Loops:
@@ -38,31 +37,38 @@ class Loops:
         self.letters: dict[str, list[str]] = {}
         """The variables of loops that have ended and the sets that they went over: `return n["h"]` uses them."""
         self._outer: frozenset[str] = frozenset()
+        self.unrolling = Unrolling(elaborator)
+        self.reductions = Reductions(elaborator, structure)
 
     # Loops
 
     def run(self, loop: syntax.Loop) -> None:
         """A `for` with its block."""
+        if isinstance(loop.iterator, syntax.Numbers):
+            if not self.unrolling.run(loop):
+                self._forget(loop)
+            return
         if self._structure.kind == "triples":
-            message = f"a {self.family} has no loops: it computes the same for every triple"
-            self._report(message, loop.header, "Loops over nodes and edges belong to a layer.")
+            message = f"a {self.family} has no loops over elements: it computes the same for every triple"
+            detail = "Loops over nodes and edges belong to a layer; one over numbers is: for k in 0..K:"
+            self._report(message, loop.header, detail)
             return
         entered = enter(self._elaborator, loop.iterator, loop.variables)
-        if entered is None or not all(self._check_variable(variable) for variable in loop.variables):
+        if entered is None or not all(self.is_free(variable) for variable in loop.variables):
             # What the loop would have written is not known: silence stands for it.
             self._forget(loop)
             return
         self.letters.setdefault(loop.variables[0].text, []).append(entered.level.index_set)
         outer = self.level
         shown = "'{}' is the variable of the loop in line " + f"{loop.header.line}, which has ended"
-        self._inside(entered, shown, lambda: self._statements(loop))
+        self.inside(entered, shown, lambda: self._statements(loop))
         self.elements.end_loop(outermost=outer == self.base)
 
     def _statements(self, loop: syntax.Loop) -> None:
         for statement in loop.statements:
             self._elaborator.statement(statement)
 
-    def _inside(self, entered: Entered, shown: str, work: Callable[[], Entity | None]) -> Entity | None:
+    def inside(self, entered: Entered, shown: str, work: Callable[[], Entity | None]) -> Entity | None:
         """Does something in a loop: the names that it leaves behind are unknown afterwards."""
         elaborator = self._elaborator
         scope, outer_level, outer_names = elaborator.scope, self.level, self._outer
@@ -83,7 +89,7 @@ class Loops:
                     scope[name] = entity
             elaborator.scope, self.level, self._outer = scope, outer_level, outer_names
 
-    def _check_variable(self, variable: syntax.Name) -> bool:
+    def is_free(self, variable: syntax.Name) -> bool:
         """Whether a loop's variable is a name of its own."""
         bound = self._elaborator.scope.get(variable.text)
         if bound is None and not self._elaborator.is_size(variable.text):
@@ -105,15 +111,10 @@ class Loops:
 
     def assign(self, statement: syntax.Assignment) -> None:
         """`e["x"] = y` and the updates `+=`, `-=`, `*=`, `/=`."""
-        if self._structure.kind == "triples":
-            if statement.operator:
-                detail = f"Write x = x {statement.operator} y."
-                self._report(f"the language has no '{statement.operator}='", statement.span, detail)
-            else:
-                self._report(f"a {self.family} has no data on elements: assign to a name", statement.target.extent)
-            return
         if isinstance(statement.target, syntax.Name):
             self._update_name(statement, statement.target)
+        elif self._structure.kind == "triples":
+            self._report(f"a {self.family} has no data on elements: assign to a name", statement.target.extent)
         else:
             self._assign_data(statement, statement.target)
 
@@ -268,35 +269,11 @@ class Loops:
 
     # Expressions
 
-    def comprehension(self, node: syntax.Call, element: syntax.Comprehension) -> Row | None:
-        """`sum(x[e.src] for e in n.incoming_edges())`."""
-        name = ALIASES.get(node.function.text, node.function.text)
-        if name not in SEGMENT_FUNCTIONS or len(node.arguments) > 1:
-            known = ", ".join(SEGMENT_FUNCTIONS)
-            self._report(f"what takes a 'for' is one of {known}, with nothing else", node.extent)
-            return None
-        if self._structure.kind == "triples":
-            detail = "Sums over edges belong to a layer."
-            self._report("scores have no comprehensions: 'sum' takes one expression", element.extent, detail)
-            return None
-        entered = enter(self._elaborator, element.iterator, element.variables)
-        if entered is None or not all(self._check_variable(variable) for variable in element.variables):
-            return None
-        if not entered.level.end:
-            message = f"a reduction goes over {self._structure.reduced}"
-            self._report(message, element.iterator.extent)
-            return None
-        elaborator = self._elaborator
-        inner = self._inside(
-            entered,
-            "'{}' is the variable of a reduction, which has ended",
-            lambda: elaborator.value(element.element, elaborator.expression(element.element)),
-        )
-        if not isinstance(inner, Row | Constant):
-            return None
-        site = OperationSite(node.function.text, node.function.extent, node.extent)
-        row = elaborator.operations.builder.row(inner)
-        return elaborator.operations.segment(site, name, row, entered.level.end, self._structure.group)
+    def comprehension(self, node: syntax.Call, element: syntax.Comprehension) -> Row | Constant | None:
+        """`sum(x[e.src] for e in n.incoming_edges())`, `sum(W[k] for k in 0..K)`."""
+        if isinstance(element.iterator, syntax.Numbers):
+            return self.unrolling.comprehension(node, element)
+        return self.reductions.comprehension(node, element)
 
     def seen_from_here(self, entity: Entity | None, name: syntax.Name) -> Entity | None:
         """What a name of a loop over groups is in the loop over a group's members: a node is one of an edge's ends."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
-from explorer.compiler.language.diagnostics import Collector, slice_text, suggestion
+from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
 from explorer.compiler.language.elaborate.families import (
     LAYER_PARAMETERS,
     OP_PARAMETERS,
@@ -17,11 +17,10 @@ from explorer.compiler.language.elaborate.families import (
     Source,
 )
 from explorer.compiler.language.elaborate.result import CheckResult, OperationSite
+from explorer.compiler.language.elaborate.sizes import check_sizes, report_reserved
 from explorer.compiler.language.names.builtins import GRAPH_WORD, INDEX_SETS, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.parsing import syntax
 from explorer.compiler.options import Negatives
-
-LARGEST_SIZE = 65_536
 
 
 def check_program(
@@ -36,7 +35,7 @@ def check_program(
     Where lines did not parse, their errors are reported together with those of the other lines."""
     collector = Collector()
     collector.add(program.errors)
-    known = _check_sizes(program, text, sizes, collector)
+    known = check_sizes(program, text, sizes, collector)
     helpers = _check_definitions(program, collector)
     chosen = _choose(program, name, collector)
     if negatives is not None and chosen is not None and chosen.kind != "score":
@@ -61,55 +60,6 @@ def _checked(definition: syntax.Definition, source: Source, negatives: Negatives
     return Layer(definition, source) if definition.kind == "layer" else Op(definition, source)
 
 
-def _check_sizes(program: syntax.Program, text: str, sizes: Mapping[str, int], collector: Collector) -> dict[str, int]:
-    """The final value of every declared size; one with an error counts as 1, which is reported already."""
-    known: dict[str, int] = {}
-    for dim in program.dims:
-        name = dim.name.text
-        if name in known:
-            collector.report(f"the size '{name}' is declared twice", dim.name.extent)
-            continue
-        if builtin(name) or name in INDEX_SETS:
-            _report_reserved(name, dim.name.extent, collector)
-        value = sizes.get(name, _literal(dim.value))
-        if value is None:
-            if _is_computed(dim.value):
-                shown = slice_text(text, dim.value.extent)
-                message = f"the size '{name}' is written as a number, and cannot be computed: {shown}"
-                detail = f"Write the number, or declare a tensor with the computed extent itself: param W[{shown}]."
-                collector.report(message, dim.value.extent, detail)
-            else:
-                message = f"the size '{name}' is a whole number from 1 to {LARGEST_SIZE:,}"
-                collector.report(message, dim.value.extent)
-        elif not 1 <= value <= LARGEST_SIZE:
-            given = f"{value:,}" if abs(value) < 10**20 else slice_text(text, dim.value.extent)
-            message = f"the size '{name}' is from 1 to {LARGEST_SIZE:,}, not {given}"
-            collector.report(message, dim.name.extent if name in sizes else dim.value.extent)
-        known[name] = value if value is not None and 1 <= value <= LARGEST_SIZE else 1
-    if not program.errors:
-        for name in sizes:
-            if name not in known:
-                other, _ = suggestion(name, Span(1, 1, 1, 1), known)
-                declared = ", ".join(known) or "none"
-                collector.report(f"the text declares no size '{name}'{other}", None, f"Declared: {declared}.")
-    return known
-
-
-def _literal(node: syntax.Expression) -> int | None:
-    """A size's value where it is written as a whole number, with or without a sign; else None."""
-    match node:
-        case syntax.Number(value=int() as value):
-            return value
-        case syntax.Unary(operator="-", operand=syntax.Number(value=int() as value)):
-            return -value
-    return None
-
-
-def _is_computed(node: syntax.Expression) -> bool:
-    """Whether a size is written as an expression of numbers or of other sizes."""
-    return any(isinstance(part, syntax.Name | syntax.Binary) for part in syntax.walk_expression(node))
-
-
 def _check_definitions(program: syntax.Program, collector: Collector) -> dict[str, syntax.Definition]:
     """The helpers by name; reports names that are taken."""
     seen: dict[str, syntax.Definition] = {}
@@ -119,7 +69,7 @@ def _check_definitions(program: syntax.Program, collector: Collector) -> dict[st
             detail = f"The first one is in line {seen[name].header.line}."
             collector.report(f"'{name}' is defined twice", definition.name.extent, detail)
         elif builtin(name) or name in INDEX_SETS:
-            _report_reserved(name, definition.name.extent, collector)
+            report_reserved(name, definition.name.extent, collector)
         seen.setdefault(name, definition)
         _check_parameters(definition, {dim.name.text for dim in program.dims}, collector)
     return {name: definition for name, definition in seen.items() if definition.kind == "def"}
@@ -134,7 +84,7 @@ def _check_parameters(definition: syntax.Definition, sizes: set[str], collector:
         elif name.text in sizes:
             collector.report(f"'{name.text}' is a size: choose another name", name.extent)
         elif name.text in INDEX_SETS:
-            _report_reserved(name.text, name.extent, collector)
+            report_reserved(name.text, name.extent, collector)
         names.add(name.text)
         known = (
             *SETS_OF_FAMILIES.get(definition.kind, INDEX_SETS),
@@ -150,11 +100,6 @@ def _check_parameters(definition: syntax.Definition, sizes: set[str], collector:
                     f"a helper declares no tensors: declare the '{kind}' where it is called, and pass it",
                     statement.tensors[0].extent,
                 )
-
-
-def _report_reserved(name: str, span: Span, collector: Collector) -> None:
-    kind = "an index set" if name in INDEX_SETS else "a built-in function"
-    collector.report(f"'{name}' is {kind}: choose another name", span)
 
 
 def _report_index_set(name: syntax.Annotation, kind: str, known: Sequence[str], collector: Collector) -> None:
@@ -179,5 +124,20 @@ def _choose(program: syntax.Program, name: str | None, collector: Collector) -> 
         heads = f"score NAME{SCORE_PARAMETERS}:, layer NAME{LAYER_PARAMETERS}: or op NAME{OP_PARAMETERS}:"
         detail = f"It begins with: {heads}"
         message = "the text defines no score, no layer and no op: there is nothing to compile"
-        collector.report(message, Span(1, 1, 1, 1), detail)
+        fixes = _made_runnable(program)
+        collector.report(message, fixes[0].span if fixes else Span(1, 1, 1, 1), detail, fixes)
     return None
+
+
+def _made_runnable(program: syntax.Program) -> list[Fix]:
+    """The last helper as what runs, where its parameters are as many as those of a triple, or a graph."""
+    helper = program.definitions[-1] if program.definitions else None
+    if helper is None or any(parameter.annotation or parameter.default for parameter in helper.parameters):
+        return []
+    names = [parameter.name.text for parameter in helper.parameters]
+    sets = {3: ("score", ("entity", "relation", "entity")), 1: ("layer", (GRAPH_WORD,))}.get(len(names))
+    if sets is None or (len(names) == 1 and names != ["g"]):
+        return []
+    kind, words = sets
+    listed = ", ".join(f"{name}: {word}" for name, word in zip(names, words, strict=True))
+    return [Fix(f"Make it a {kind}", helper.header, f"{kind} {helper.name.text}({listed})")]

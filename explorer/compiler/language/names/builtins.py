@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from explorer.compiler.ir.functions import FUNCTIONS, TABLE, Function
 
-REDUCTIONS_OR_PAIRS = ("min", "max")
-ELEMENTWISE = [function.name for function in TABLE if function.about and function.name not in REDUCTIONS_OR_PAIRS]
+OWN_RULES = ("min", "max", "pow")
+ELEMENTWISE = [function.name for function in TABLE if function.about and function.name not in OWN_RULES]
 """The functions of numbers that a text can call."""
 ALIASES = {
     "inner_prod": "dot",
@@ -29,7 +29,7 @@ GRAPH_WORD = "graph"
 """What a layer's parameter is; not an index set, but annotated like one."""
 
 LATER = {
-    "softmax": 'softmax is a softmax over the edges of a node, in a layer: edge_softmax(g, "att")',
+    "softmax": 'a softmax over the edges of a node is edge_softmax(g, "att")',
     "edge_softmax": "edge_softmax belongs to layers: a score has no edges",
 }
 
@@ -44,13 +44,11 @@ INSTEAD = {
     "mish": "x * tanh(softplus(x))",
     "normalize": "x / norm(x)",
     "permute": "x.T",
-    "pow": "x * x, or exp and log",
+    "product": "prod(x)",
     "rsqrt": "1 / sqrt(x)",
-    "square": "x * x",
-    "stack": "concat(a, b), and reshape",
+    "square": "x ** 2",
     "transpose": "x.T",
     "view": "reshape(x, extent, ...)",
-    "where": "relu, sign, min and max, which choose",
 }
 """What the language has for functions that NumPy, PyTorch and Python have."""
 
@@ -67,7 +65,6 @@ FORMULAS = {
     "ln": "log(x)",
     "log10": "log(x) / log(10)",
     "log2": "log(x) / log(2)",
-    "logsumexp": "max(x) + log(sum(exp(x - max(x))))",
     "maximum": "max(x, y)",
     "minimum": "min(x, y)",
     "outer_product": "outer(x, y)",
@@ -86,10 +83,10 @@ FORMULAS = {
 
 _NORMALISED = "has no statistics of a batch: in evaluation it is a scale and a shift, x * scale + shift, of inputs"
 _ANGLES = "has no inverse of sin, cos and tan: keep an angle's sine and cosine, or learn the angle itself"
-_STEPS = "has no rounding: its gradient would be 0 wherever there is one"
+_STEPS = "has floor(x) alone: floor(x + 0.5) rounds, -floor(-x) rounds up, x - y * floor(x / y) is what is left"
 _ORDERS = "has no order and no choice of elements: max and min give the largest and the least"
-_CONVOLUTIONS = "has no convolutions: one of a fixed size is a product with a matrix, x @ W"
-_SHIFTS = "has no shifted or indexed elements: write what is fixed as a product with a matrix, x @ W"
+_CONVOLUTIONS = "has no convolutions of its own: one of a vector x and a filter w of n weights is windows(x, n) @ w"
+_SHIFTS = "has elements by numbers, x[2] and x[0:4], and roll, windows and circulant: not by values of a run"
 MISSING = {
     **dict.fromkeys(("dropout", "alpha_dropout"), "has no dropout: it is of training, and would be left out here"),
     **dict.fromkeys(("batchnorm", "batch_norm", "batchnorm1d", "instancenorm"), _NORMALISED),
@@ -98,16 +95,16 @@ MISSING = {
         "has no normalisation of its own: with m = mean(x), it is (x - m) / sqrt(mean((x - m) * (x - m)) + 0.00001)",
     ),
     **dict.fromkeys(("atan", "atan2", "arctan", "arctan2", "asin", "arcsin", "acos", "arccos", "angle"), _ANGLES),
-    **dict.fromkeys(("round", "floor", "ceil", "trunc", "mod", "fmod", "remainder"), _STEPS),
+    **dict.fromkeys(("round", "ceil", "trunc", "mod", "fmod", "remainder"), _STEPS),
     **dict.fromkeys(("argmax", "argmin", "topk", "sort", "argsort", "median", "unique"), _ORDERS),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _CONVOLUTIONS),
-    **dict.fromkeys(("roll", "fft", "ifft", "ccorr", "gather", "scatter", "index_select", "take"), _SHIFTS),
+    **dict.fromkeys(("fft", "ifft"), "has no Fourier transform: ccorr(a, b) is a circular correlation, as in HolE"),
+    **dict.fromkeys(("gather", "scatter", "index_select", "take"), _SHIFTS),
     **dict.fromkeys(("stop_gradient", "detach"), "has nothing that stops gradients: leave the parameter out where"
                     " the gradients are used"),
-    **dict.fromkeys(("prod", "product", "cumsum", "cumprod"), "sums, and takes the mean, the largest and the least:"
-                    " of positive numbers a product is exp(sum(log(x)))"),
-    **dict.fromkeys(("range", "arange", "enumerate", "zip", "map"), "has no counting loops: one goes over what a"
-                    " definition is over, as in sum(T[i] for i in b)"),
+    **dict.fromkeys(("cumsum", "cumprod"), "has no running sums: of a few elements, x[0], x[0] + x[1] and so on"),
+    **dict.fromkeys(("range", "arange", "enumerate", "zip", "map"), "has loops over numbers that are known before"
+                    " the run, for k in 0..K, and over what a definition is over, as in sum(T[i] for i in b)"),
     **dict.fromkeys(("zeros", "ones", "eye", "one_hot", "full"), "makes no tensors: declare one, as in input x[D]"),
     **dict.fromkeys(("embedding", "embeddingbag", "embedding_bag"), "has tables: param E[entity, D], and E[h]"),
     "print": "prints nothing: every stage is there to look at",
@@ -117,7 +114,8 @@ MISSING = {
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """`kind` picks the rule in calls.py; the last `optional` parameters may be left out; `many`: any number."""
+    """`kind` picks the rule in calls.py; the last `optional` parameters may be left out; `many`: any number, also as a
+    list; `axis`: it may be told along which dimension it works."""
 
     name: str
     kind: str
@@ -125,6 +123,16 @@ class Builtin:
     about: str
     optional: int = 0
     many: bool = False
+    axis: int | None = None
+    """The dimension where a call says none; None where it cannot say one."""
+
+    @property
+    def call(self) -> str:
+        """How it is written."""
+        if self.many and self.axis is not None:
+            return f"{self.name}([{', '.join(self.parameters)}, ...], axis={self.axis})"
+        axis = () if self.axis is None else (f"axis={self.axis}",)
+        return f"{self.name}({', '.join((*self.parameters, *axis))}{', ...' if self.many else ''})"
 
     def takes(self, count: int) -> bool:
         """Whether it can be called with so many arguments."""
@@ -141,17 +149,26 @@ def _elementwise(function: Function) -> Builtin:
 
 BUILTINS: dict[str, Builtin] = {
     **{name: _elementwise(FUNCTIONS[name]) for name in ELEMENTWISE},
-    "sum": Builtin("sum", "reduce", ("x",), "the sum of the last dimension, or of what a comprehension goes over"),
-    "mean": Builtin("mean", "reduce", ("x",), "the sum divided by the number of elements"),
-    "min": Builtin("min", "reduce_or_pair", ("x", "y"), "the least of the last dimension, or of two numbers", 1),
-    "max": Builtin("max", "reduce_or_pair", ("x", "y"), "the largest of the last dimension, or of two numbers", 1),
+    "sum": Builtin("sum", "reduce", ("x",), "the sum of a dimension, or of what a comprehension goes over", axis=-1),
+    "mean": Builtin("mean", "reduce", ("x",), "the sum divided by the number of elements", axis=-1),
+    "prod": Builtin("prod", "reduce", ("x",), "the product of a dimension, or of what a comprehension has", axis=-1),
+    "min": Builtin("min", "reduce_or_pair", ("x", "y"), "the least of a dimension, or of two numbers", 1, axis=-1),
+    "max": Builtin("max", "reduce_or_pair", ("x", "y"), "the largest of a dimension, or of two numbers", 1, axis=-1),
+    "logsumexp": Builtin("logsumexp", "logsumexp", ("x",), "log(sum(exp(x))), without overflow", axis=-1),
+    "softmax": Builtin("softmax", "softmax", ("x",), "exp(x) / sum(exp(x)) along a dimension, stable", axis=-1),
     "dot": Builtin("dot", "inner", ("a", "b"), "the inner product over the last dimension"),
     "outer": Builtin("outer", "outer", ("a", "b"), "every product of an element of one and an element of the other"),
     "linear": Builtin("linear", "linear", ("x", "W"), "x @ W"),
-    "norm": Builtin("norm", "norm", ("x", "p"), "the 2-norm of the last dimension, or with p = 1 the 1-norm", 1),
-    "concat": Builtin("concat", "concat", ("a", "b"), "one after another along the last dimension", many=True),
+    "norm": Builtin("norm", "norm", ("x", "p"), "the 2-norm of a dimension, or with p = 1 the 1-norm", 1, axis=-1),
+    "pow": Builtin("pow", "pow", ("x", "exponent"), FUNCTIONS["pow"].about),
+    "where": Builtin("where", "where", ("c", "a", "b"), "a where c is not 0, else b: c is x > 0, or its like"),
+    "concat": Builtin("concat", "concat", ("a", "b"), "one after another along a dimension", many=True, axis=-1),
+    "stack": Builtin("stack", "stack", ("a", "b"), "side by side along a new dimension", many=True, axis=0),
     "reshape": Builtin("reshape", "reshape", ("x", "extent"), "the same elements in another shape", many=True),
     "repeat": Builtin("repeat", "repeat", ("x", "count"), "so many copies along a new first dimension"),
+    "roll": Builtin("roll", "roll", ("x", "count"), "the last dimension's elements so many places on, in a ring"),
+    "windows": Builtin("windows", "windows", ("x", "length"), "a row for each run of so many neighbours of a vector"),
+    "circulant": Builtin("circulant", "circulant", ("x",), "a row for each k: the vector from element k on, in a ring"),
 }
 
 

@@ -53,6 +53,22 @@ class Shapes:
         longer = left if len(left) >= len(right) else right
         return _named(left, right) + longer[shorter:]
 
+    def ends(self, left: Shape, right: Shape) -> bool:
+        """Whether the shorter of two shapes is the end of the longer, and not its beginning."""
+        shorter, longer = sorted((left, right), key=len)
+        start = len(longer) - len(shorter)
+        return self.common(left, right) is None and self.equal(shorter, longer[start:])
+
+    def ambiguous(self, left: Shape, right: Shape) -> bool:
+        """Whether the shorter of two shapes is the beginning and the end of the longer in these sizes, where its names
+        say that the end is meant: in other sizes, it would be."""
+        shorter, longer = sorted((left, right), key=len)
+        start = len(longer) - len(shorter)
+        named = all(isinstance(extent, str) for extent in (*shorter, *longer[: len(shorter)]))
+        if not named or not 0 < len(shorter) < len(longer) or self.common(left, right) is None:
+            return False
+        return shorter == longer[start:] and shorter != longer[: len(shorter)]
+
     def leading(self, left: Shape, right: Shape) -> Shape | None:
         """The batched dimensions of two shapes that line up from the right; missing ones repeat."""
         shorter = min(len(left), len(right))

@@ -68,11 +68,12 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`x[a:b]`, either bound may be omitted; `span` is the bracketed part."""
+    """`x[a:b:c]`, each of which may be omitted; `span` is the bracketed part."""
 
     base: Expression
     start: Expression | None
     stop: Expression | None
+    step: Expression | None
     span: Span
     extent: Span
 
@@ -111,8 +112,27 @@ class Iterator:
 
     base: Expression
     method: Name | None
-    argument: Expression | None
+    arguments: tuple[Expression, ...]
     extent: Span
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """What it is made of."""
+        return (self.base, *self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """`0..K`, `range(K)` and `range(0, K, 2)`: what a loop goes over that is repeated before the run. The bounds are
+    those of Python's range."""
+
+    bounds: tuple[Expression, ...]
+    extent: Span
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """What it is made of."""
+        return self.bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +141,15 @@ class Comprehension:
 
     element: Expression
     variables: tuple[Name, ...]
-    iterator: Iterator
+    iterator: Iterator | Numbers
+    extent: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """`[a, b]`, as the argument of a call: what `concat` and `stack` join."""
+
+    items: tuple[Expression, ...]
     extent: Span
 
 
@@ -132,7 +160,19 @@ class Parentheses:
 
 
 Expression = (
-    Name | Number | Unary | Binary | Call | Index | Slice | Attribute | Parentheses | Text | Data | Comprehension
+    Name
+    | Number
+    | Unary
+    | Binary
+    | Call
+    | Index
+    | Slice
+    | Attribute
+    | Parentheses
+    | Text
+    | Data
+    | Comprehension
+    | Listing
 )
 
 
@@ -151,13 +191,16 @@ def walk_expression(expression: Expression) -> Iterable[Expression]:
                 pending += (argument.value for argument in node.arguments)
             case Index():
                 pending += (node.base, *node.indices)
-            case Slice() | Attribute() | Data():
+            case Slice():
+                pending += (part for part in (node.base, node.start, node.stop, node.step) if part is not None)
+            case Attribute() | Data():
                 pending.append(node.base)
+            case Listing():
+                pending += node.items
             case Parentheses():
                 pending.append(node.inner)
             case Comprehension():
-                pending += (node.element, node.iterator.base)
-                pending += [node.iterator.argument] if node.iterator.argument is not None else []
+                pending += (node.element, *node.iterator.expressions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +242,7 @@ class Loop:
     """`for e in g.edges():` with its block; `header` reaches from `for` to the iterator's end."""
 
     variables: tuple[Name, ...]
-    iterator: Iterator
+    iterator: Iterator | Numbers
     statements: tuple[Statement, ...]
     header: Span
 

@@ -6,11 +6,12 @@ from lark import Token
 
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Fix, suggestion
+from explorer.compiler.language.parsing.pasted import describe_pasted
 from explorer.compiler.language.parsing.tree import span_of
 
 Description = tuple[str, Span, str, tuple[Fix, ...]]
 
-OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "AT"])
+OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "DOUBLE_STAR", "AT", "COMPARE"])
 KEYWORDS = frozenset(["DIM", "SCORE", "DEF", "PARAM", "INPUT", "RETURN", "LAYER", "OP", "FOR", "IN"])
 SYMBOLS = {
     "_COLON": "':'", "_COMMA": "','", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
@@ -19,19 +20,16 @@ SYMBOLS = {
 }  # fmt: skip
 OUTSIDE_DEFINITIONS = "outside of definitions a text has 'dim', 'score', 'layer', 'op' and 'def'"
 INSIDE_DEFINITIONS = "a definition has 'param', 'input', assignments, 'for' and 'return'"
+BRANCHES = "the language has no branches: every row computes the same, and where(c, a, b) chooses"
 FIRST_WORDS = {
-    "if": "the language has no branches: every row computes the same",
-    "else": "the language has no branches: every row computes the same",
+    "if": BRANCHES,
+    "else": BRANCHES,
     "while": "the language has no 'while': every row computes the same",
     "lambda": "the language has no 'lambda': a helper is a 'def'",
-    "import": "the language has no imports",
-    "from": "the language has no imports",
-    "class": "the language has no classes",
 }
-TRUTH = "the language has no truth values: relu, sign, min and max choose"
+TRUTH = "the language has no truth values: a comparison is 0 or 1, c * d is both, max(c, d) either, 1 - c not"
 INNER_WORDS = {**FIRST_WORDS, "and": TRUTH, "or": TRUTH, "not": TRUTH}
 """What Python has inside of expressions."""
-METHOD = "A function stands before what it takes, as in sum(x), and its name has no dot."
 
 
 def describe(line: list[Token], position: int, accepted: set[str]) -> Description:
@@ -41,9 +39,9 @@ def describe(line: list[Token], position: int, accepted: set[str]) -> Descriptio
     """
     token = line[position]
     previous = line[position - 1] if position else None
-    foreign = _describe_foreign(line, position, accepted)
-    if foreign:
-        return foreign
+    said = describe_pasted(line, position) or _describe_foreign(line, position, accepted)
+    if said:
+        return said
     if previous is None or (position == 1 and previous.type == "NAME" and "EQUAL" in accepted):
         return _describe_first(line, position, accepted)
     at_end = token.type == "_NEWLINE"
@@ -70,9 +68,17 @@ def _describe_foreign(line: list[Token], position: int, accepted: set[str]) -> D
     token = line[position]
     span = span_of(token)
     previous = line[position - 1] if position else None
-    if token.type == "STAR" and previous is not None and previous.type == "STAR":
-        both = Span(span.line, span.column - 1, span.end_line, span.end_column)
-        return "the language has no power '**'", both, "Write x * x for the square of x, or use exp and log.", ()
+    if (
+        token.type == "COMPARE"
+        and "COMPARE" not in accepted
+        and any(part.type == "COMPARE" for part in line[:position])
+    ):
+        return (
+            f"a comparison has two sides: '{token}' cannot follow another",
+            span,
+            "Both at once are (a < b) * (b < c).",
+            (),
+        )
     if previous is not None and token.type == "FOR":
         detail = "As in sum(x[e.src] for e in n.incoming_edges()) or sum(T[i] for i in b)."
         return "a 'for' stands behind the first argument of sum, mean, max or min", span, detail, ()
@@ -80,8 +86,16 @@ def _describe_foreign(line: list[Token], position: int, accepted: set[str]) -> D
         return f"the language has no '{previous}='", span, "It has '+=', '-=', '*=' and '/='.", ()
     if previous is not None and token.type == "UPDATE":
         return f"'{token}' stands behind a name or data, as in x {token} y", span, "", ()
-    if token.type == "LPAR" and [before.type for before in line[max(0, position - 2) : position]] == ["DOT", "NAME"]:
-        return "the language has no methods", span_of(line[position - 1]), METHOD, ()
+    if previous is not None and (previous.type, token.type) == ("LSQB", "RSQB") and line[0].type in ("PARAM", "INPUT"):
+        fix = Fix(f"Use {line[position - 2]}", Span(*span_of(previous)[:2], *span_of(token)[2:]), "")
+        return "a number of its own is declared without brackets", span_of(line[position - 2]), "", (fix,)
+    if (
+        token.type == "_COLON"
+        and previous is not None
+        and previous.type == "RSQB"
+        and line[0].type in ("PARAM", "INPUT")
+    ):
+        return "all tensors are of 32-bit floats: none has a type of its own", span, "", ()
     if token.type != "FOREIGN":
         return None
     if token in "\"'":

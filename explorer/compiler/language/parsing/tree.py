@@ -25,6 +25,10 @@ def join(first: Span, last: Span) -> Span:
     return Span(first.line, first.column, last.end_line, last.end_column)
 
 
+MOST_OF_RANGE = 3
+"""Arguments of `range`: the first number, where it ends, and the step."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Chain:
     """A list as left recursion builds it: never changed, and as long as it is, no copy for each item."""
@@ -137,6 +141,9 @@ class TreeBuilder(Transformer[Token, Any]):
         name, _, extents, closing = children
         return _name(name), extents, join(span_of(name), span_of(closing))
 
+    def scalar(self, children: list[Any]) -> tuple[syntax.Name, tuple[syntax.Expression, ...], Span]:
+        return _name(children[0]), (), span_of(children[0])
+
     def assignment(self, children: list[Any]) -> syntax.Assignment:
         target, operator, value = children
         target = _name(target) if isinstance(target, Token) else target
@@ -153,14 +160,20 @@ class TreeBuilder(Transformer[Token, Any]):
         return syntax.Loop(names, iterator, statements, join(span_of(keyword), iterator.extent))
 
     def whole(self, children: list[Any]) -> syntax.Iterator:
-        return syntax.Iterator(children[0], None, None, children[0].extent)
+        return syntax.Iterator(children[0], None, (), children[0].extent)
 
-    def method(self, children: list[Any]) -> syntax.Iterator:
-        path, _, argument, closing = children
+    def method(self, children: list[Any]) -> syntax.Iterator | syntax.Numbers:
+        path, _, arguments, closing = children
         extent = join(path.extent, span_of(closing))
         if isinstance(path, syntax.Attribute):
-            return syntax.Iterator(path.base, path.name, argument, extent)
-        return syntax.Iterator(path, path, argument, extent)
+            return syntax.Iterator(path.base, path.name, arguments or (), extent)
+        if path.text == "range" and arguments and len(arguments) <= MOST_OF_RANGE:
+            return syntax.Numbers(arguments, extent)
+        return syntax.Iterator(path, path, arguments or (), extent)
+
+    def numbers(self, children: list[Any]) -> syntax.Numbers:
+        first, _, stop = children
+        return syntax.Numbers((first, stop), join(first.extent, stop.extent))
 
     def data(self, children: list[Any]) -> syntax.Data:
         base, opening, name, closing = children
@@ -188,9 +201,9 @@ class TreeBuilder(Transformer[Token, Any]):
         return syntax.Index(base, indices, span, join(base.extent, span))
 
     def slice(self, children: list[Any]) -> syntax.Slice:
-        base, opening, start, stop, closing = children
+        base, opening, start, stop, step, closing = children
         span = join(span_of(opening), span_of(closing))
-        return syntax.Slice(base, start, stop, span, join(base.extent, span))
+        return syntax.Slice(base, start, stop, step, span, join(base.extent, span))
 
     def attribute(self, children: list[Any]) -> syntax.Attribute:
         base, dot, name = children
@@ -225,6 +238,13 @@ class TreeBuilder(Transformer[Token, Any]):
         names = tuple(map(_name, variables.items()))
         extent = join(element.extent, iterator.extent)
         return syntax.Argument(None, syntax.Comprehension(element, names, iterator, extent))
+
+    def bracketed(self, children: list[Any]) -> syntax.Argument:
+        return self.comprehension(children[1:-1])
+
+    def listing(self, children: list[Any]) -> syntax.Argument:
+        opening, items, closing = children
+        return syntax.Argument(None, syntax.Listing(items, join(span_of(opening), span_of(closing))))
 
     def string(self, children: list[Any]) -> syntax.Argument:
         return syntax.Argument(None, _text(children[0]))

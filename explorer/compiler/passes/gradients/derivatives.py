@@ -1,6 +1,6 @@
 """Partial derivatives of the elementwise functions, as short sequences of elementwise functions.
 
-    sigmoid's formula `result * (1.0 - result)`  ->  #0 = sub(1.0, result); #1 = mul(result, #0)
+sigmoid's formula `result * (1.0 - result)`  ->  #0 = sub(1.0, result); #1 = mul(result, #0)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import field
 from functools import cache
 
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir.functions import FUNCTIONS
+from explorer.compiler.ir.functions import FLAT, FUNCTIONS
 from explorer.compiler.ir.graph import Elementwise
 
 Item = str | float | int
@@ -27,6 +27,12 @@ class Step:
     function: str
     operands: tuple[Item, ...]
     parameter: float | None = None
+
+
+def changes_with(operator: Elementwise, position: int) -> bool:
+    """Whether the result changes with one operand other than in jumps."""
+    formulas = FUNCTIONS[operator.function].derivative
+    return position >= len(formulas) or formulas[position] != FLAT
 
 
 def derivative(operator: Elementwise, position: int, result: str) -> tuple[Step, ...]:

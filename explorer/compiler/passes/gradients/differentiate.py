@@ -43,7 +43,7 @@ from explorer.compiler.ir.graph import (
 )
 from explorer.compiler.ir.index_sets import CONTAINERS, count_name
 from explorer.compiler.ir.node import Names, Origin
-from explorer.compiler.passes.gradients.derivatives import derivative
+from explorer.compiler.passes.gradients.derivatives import changes_with, derivative
 from explorer.compiler.passes.gradients.shifts import shifts
 from explorer.compiler.passes.graph.writer import ValueWriter
 from explorer.compiler.report import Report
@@ -65,7 +65,8 @@ class _Backward:
         self.tensors = {tensor.name: tensor for tensor in graph.tensors}
         sets = {name for entry in graph.maps for name in (entry.domain, entry.codomain)}
         self.names = Names({*sets, *self.maps, *self.tensors, *(name for name, _ in graph.sizes)})
-        self.steps: dict[tuple[str, str], str] = {}  # the maps that this pass adds, by domain and codomain, or paths
+        # The maps to one place, and those that this pass adds, by domain and codomain, or paths.
+        self.steps = {(m.domain, m.codomain): m.name for m in graph.maps if m.codomain == "unit"}
         self.products: dict[tuple[str, ...], str] = {}  # the sets that this pass adds, by those that they combine
         self.active = self._active()
         self.forward = list(graph.values)
@@ -111,7 +112,7 @@ class _Backward:
                 continue
             operator = value.operator
             learnt = isinstance(operator, Gather) and self._learnt(operator.tensor)
-            if learnt or any(name in active for name in operands(operator)):
+            if learnt or any(name in active for name in _passing(operator)):
                 active.add(value.name)
         return active
 
@@ -256,7 +257,7 @@ class _Backward:
 
     def _elementwise(self, value: Value, operator: Elementwise, upstream: Value) -> None:
         for position, name in enumerate(operator.operands):
-            if name not in self.active:
+            if name not in self.active or not changes_with(operator, position):
                 continue
             factor = self._factor(value, operator, position)
             part = upstream if factor is None else self._times(upstream, factor, value)
@@ -319,6 +320,10 @@ class _Backward:
             spread = Elementwise(function="copy", operands=(part.name,), origin=value.origin)
             self._hand(operand.name, spread, operand.shape, value)
             return
+        if operator.function == "product":
+            if operand.name in self.active:
+                self._product_of_others(value, operator, upstream)
+            return
         function = slopes[operator.function]
         inputs = (operand.name,) if function == "sign" else (operand.name, value.name)
         slope = Elementwise(function=function, operands=inputs, origin=value.origin)
@@ -352,10 +357,42 @@ class _Backward:
             chosen = Elementwise(function="equal", operands=(operand.name, best.name), origin=origin)
             mask = self._add(chosen, index_set, value.shape, origin)
             part = self._share(upstream, self._sum_by(mask, operator.map, origin))
+        if operator.function == "product":
+            self._product_of_others(value, operator, upstream)
+            return
         handed = self._add(Gather(tensor=part.name, indices=by, origin=origin), index_set, value.shape, origin)
         if mask is not None:
             product = Elementwise(function="mul", operands=(handed.name, mask.name), origin=origin)
             handed = self._add(product, index_set, value.shape, origin)
+        self._contribute(operand.name, self._sum_onto(handed, operand.index_set, origin))
+
+    def _product_of_others(self, value: Value, operator: Segment | Reduce, upstream: Value) -> None:
+        """Each factor's slope is the product of the others: of those that are not 0, over its own; where one is 0, that
+        one alone has a slope, and where several are, none has."""
+        operand, origin = self.writer.values[operator.operand], value.origin
+        index_set = self.maps[operator.map].domain if isinstance(operator, Segment) else value.index_set
+
+        def made(function: str, *names: str) -> Value:
+            elementwise = Elementwise(function=function, operands=names, origin=origin)
+            return self._add(elementwise, index_set, operand.shape, origin)
+
+        def back(whole: Value) -> str:
+            """What is the same for all factors, for each of them."""
+            if isinstance(operator, Reduce):
+                return whole.name
+            gather = Gather(tensor=whole.name, indices=(operator.map,), origin=origin)
+            return self._add(gather, index_set, value.shape, origin).name
+
+        def whole(function: str, factors: Value) -> Value:
+            reduction = replace(operator, function=function, operand=factors.name, origin=origin)
+            return self._add(reduction, value.index_set, value.shape, origin)
+
+        zero = made("equal", operand.name, self._constant(0.0, value))
+        filled = made("add", operand.name, zero.name)  # 1 in place of 0
+        besides = made("sub", back(whole("sum", zero)), zero.name)  # how many of the others are 0
+        rest = made("equal", besides.name, self._constant(0.0, value))
+        others = made("div", back(whole("product", filled)), filled.name)
+        handed = made("mul", back(upstream), made("mul", others.name, rest.name).name)
         self._contribute(operand.name, self._sum_onto(handed, operand.index_set, origin))
 
     def _slice(self, value: Value, operator: Slice, upstream: Value) -> None:
@@ -389,3 +426,10 @@ class _Backward:
             part = Slice(operand=upstream.name, start=start, stop=stop, origin=value.origin)
             self._hand(name, part, shape, value)
             start = stop
+
+
+def _passing(operator: Operator) -> tuple[str, ...]:
+    """The operands with which an operator's result changes."""
+    if isinstance(operator, Elementwise):
+        return tuple(name for place, name in enumerate(operator.operands) if changes_with(operator, place))
+    return operands(operator)

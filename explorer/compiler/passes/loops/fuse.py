@@ -7,6 +7,7 @@ relation, is inside the node's or the relation's iteration.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from explorer.compiler.frozen import replace
@@ -195,7 +196,10 @@ def _kernel(
         )
         for t in graph.tensors
     ]
-    inputs = tuple(buffer for buffer in (*index, *tensors, *temporaries) if buffer.name in read)
+    whole = {entry.name for entry in graph.maps if entry.codomain == "unit"}
+    known = [buffer for buffer in (*index, *tensors, *temporaries) if buffer.name not in whole]
+    inputs = tuple(buffer for buffer in known if buffer.name in read)
+    inputs += _of_sizes(graph, loop, known, (*inputs, *outputs))
     return loops.Kernel(
         name=name,
         template=template,
@@ -204,3 +208,15 @@ def _kernel(
         body=(loop,),
         origin=loop.origin,
     )
+
+
+def _of_sizes(
+    graph: g.Graph, loop: loops.For, known: Sequence[loops.Buffer], buffers: tuple[loops.Buffer, ...]
+) -> tuple[loops.Buffer, ...]:
+    """Buffers that a kernel reads nothing of, for it only counts, and whose extents it counts to."""
+    extents = {node.extent for node in walk(loop) if isinstance(node, loops.For) and isinstance(node.extent, str)}
+    ends = (node for node in walk(loop) if isinstance(node, loops.Compute) and node.function in loops.SEGMENT_ENDS)
+    extents |= {end for node in ends for end in node.operands[1:] if isinstance(end, str)}
+    named = loops.fixed_names(graph.sizes, buffers) | {loops.result_of(node) for node in walk(loop)}
+    found = (next((b for b in known if extent in b.extents), None) for extent in sorted(extents - named))
+    return tuple(dict.fromkeys(buffer for buffer in found if buffer is not None))

@@ -17,7 +17,12 @@ from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge, servin
 from explorer.compiler.ir.set_maps import SORTED_MAPS, THROUGH
 from explorer.compiler.passes.loops.scope import Scope, Target, close_all, position_name
 
-REDUCTION_STARTS = {"sum": 0.0, "mean": 0.0, "norm1": 0.0, "norm2": 0.0, "max": float("-inf"), "min": float("inf")}
+REDUCTION_STARTS = {
+    **dict.fromkeys(("sum", "mean", "norm1", "norm2"), 0.0),
+    **{"product": 1.0, "max": float("-inf"), "min": float("inf")},
+}
+AS_THEY_END = ("sum", "product")
+"""What a segment without elements leaves as it begins."""
 
 
 class Nest:
@@ -172,7 +177,7 @@ class Nest:
         close_all(columns, value.shape)
         for loop, (lower, upper), _ in reversed(segments):
             loop.close(upper, lower)
-        if segment.function != "sum":
+        if segment.function not in AS_THEY_END:
             scopes = self._open(value.shape, home)
             at = tuple(scope.variable for scope in scopes[1:])
             whole = self._load(target.name, target.prefix, at, value, scopes[-1])
@@ -211,7 +216,9 @@ class Nest:
         self._accumulate(total, reduction, "copy", (atom,), position, value.origin)
         for loop, (lower, upper), _ in reversed(segments):
             loop.close(upper, lower)
-        return total if segment.function == "sum" else self._end_segment(segment, total, bounds, place, value.origin)
+        if segment.function in AS_THEY_END:
+            return total
+        return self._end_segment(segment, total, bounds, place, value.origin)
 
     def _end_segment(
         self, segment: g.Segment, total: Atom, bounds: tuple[Extent, Extent], place: Scope, origin: Origin
@@ -398,7 +405,7 @@ class Nest:
         place.add(loops.Accumulator(name=total, start=REDUCTION_STARTS[reduce.function], origin=value.origin))
         inner = Scope(place, self._variable(operand.shape[-1]))
         atom = self.element(operand, (*indices, inner.variable), inner)
-        reduction = reduce.function if reduce.function in ("max", "min") else "sum"
+        reduction = reduce.function if reduce.function in ("max", "min", "product") else "sum"
         function, atoms = {"norm1": ("abs", (atom,)), "norm2": ("mul", (atom, atom))}.get(
             reduce.function, ("copy", (atom,))
         )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from explorer.runtime.reference.numbers import choices
 from explorer.runtime.reference.numbers import primitives as plain
 from explorer.runtime.reference.numbers.primitives import FUNCTIONS, Array, Carrier, Index, Numbers, reshaped, widened
 
@@ -69,7 +70,8 @@ class Traced(Carrier):
         return found
 
 
-FLAT = frozenset({"detached", "blank", "sign", "step", "leaky_step", "above", "shares", "segment_shares"})
+JUMPING = frozenset({"greater", "at_least", "equal", "floor"})
+FLAT = frozenset({"detached", "blank", "sign", "step", "leaky_step", "above", "shares", "segment_shares"}) | JUMPING
 """Functions whose result does not change with their arguments, but for jumps."""
 
 
@@ -202,6 +204,8 @@ SLOPES: dict[str, Callable[..., tuple[Thunk, ...]]] = {
     "negative": lambda g, z, x: (lambda: -g,),
     "maximum": lambda g, z, x, y: (lambda: g * plain.above(x, y), lambda: g * plain.above(y, x)),
     "minimum": lambda g, z, x, y: (lambda: g * plain.above(y, x), lambda: g * plain.above(x, y)),
+    "masked": lambda g, z, x, y: (lambda: choices.masked(x, g) * 0, lambda: choices.masked(x, g)),
+    "power": lambda g, z, x, exponent: (lambda: g * (exponent * choices.power(x, exponent - 1)),),
     "exp": lambda g, z, x: (lambda: g * z,),
     "log": lambda g, z, x: (lambda: g / x,),
     "log1p": lambda g, z, x: (lambda: g / (1 + x),),

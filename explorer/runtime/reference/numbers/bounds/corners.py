@@ -68,6 +68,47 @@ def above(x: Any, y: Any) -> Bounded:
     return step(Bounded(x.value - y.value, 0.0, x.scale + y.scale))
 
 
+def _compared(x: Any, y: Any, holds: Callable[[Any, Any], Any]) -> Bounded:
+    """A comparison of two numbers: either answer is right where their errors reach as far as they are apart."""
+    x, y = bounded(x), bounded(y)
+    reach = as_array(reach_of(x) + reach_of(y))
+    near = (np.abs(x.value - y.value) <= reach) & (reach > 0)
+    value = holds(x.value, y.value).astype(np.float64)
+    return Bounded(value, 0.0, _either(np.broadcast_to(near, value.shape), reach, 1.0))
+
+
+def greater(x: Any, y: Any) -> Bounded:
+    return _compared(x, y, lambda one, other: one > other)
+
+
+def at_least(x: Any, y: Any) -> Bounded:
+    return _compared(x, y, lambda one, other: one >= other)
+
+
+def equal(x: Any, y: Any) -> Bounded:
+    return _compared(x, y, lambda one, other: one == other)
+
+
+def masked(x: Any, y: Any) -> Bounded:
+    """What is chosen keeps its errors; where the condition may go either way, the result may be 0 or y."""
+    x, y = pair(x, y)
+    chosen = x.value != 0
+    value = np.where(chosen, y.value, 0.0)
+    unsure = np.broadcast_to(as_array(x.scale) != 0, value.shape)
+    either = _either(unsure, 0.0, size_of(np.broadcast_to(y.value, value.shape)))
+    kept = np.broadcast_to(chosen, value.shape)
+    own, shared = kept_where(kept, full(y.own, value.shape)), kept_where(kept, full(y.shared, value.shape))
+    return Bounded(value, own, shared + either)
+
+
+def floor(x: Bounded) -> Bounded:
+    """Within reach of a whole number, it may be that one or the one below."""
+    value, reach = np.floor(x.value), reach_of(x)
+    near = np.floor(x.value + reach) != np.floor(x.value - reach)
+    apart = np.floor(x.value + reach) - np.floor(x.value - reach)
+    return Bounded(value, 0.0, _either(np.broadcast_to(near, value.shape), reach, np.where(near, apart, 0.0)))
+
+
 def maximum(x: Any, y: Any) -> Bounded:
     x, y = pair(x, y)
     apart, reach = x.value - y.value, reach_of(x) + reach_of(y)

@@ -25,6 +25,16 @@ def exp(x: Bounded) -> Bounded:
     return _of_slope(x, value, slope, value * np.abs(x.value))  # kernels may take exp2(x log2 e)
 
 
+def power(x: Bounded, exponent: float) -> Bounded:
+    """The slope is steepest at one of the ends that the argument may lie at."""
+    reach, value = reach_of(x), np.power(x.value, exponent)
+    least, most = np.abs(x.value) - reach, np.abs(x.value) + reach
+    ends = [abs(exponent) * np.power(np.where(end > 0, end, 0.0), exponent - 1) for end in (least, most)]
+    slope = np.where((least > 0) | (exponent >= 1), np.maximum(*ends), np.inf)
+    exact = np.broadcast_to(as_array(x.scale) == 0, value.shape)
+    return _of_slope(x, value, np.where(exact, 0.0, slope), 4 * np.abs(value))  # CUDA's powf: 4 ulp
+
+
 def log(x: Bounded) -> Bounded:
     least = x.value - reach_of(x)
     slope = np.where(least > 0, 1 / np.where(least > 0, least, 1.0), np.inf)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Mapping
 from operator import add, floordiv, mul, sub, truediv
 
@@ -9,8 +11,13 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text
 from explorer.compiler.language.elaborate.builder import GraphBuilder
-from explorer.compiler.language.elaborate.mismatch import Operand, explain_elementwise, explain_product
 from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.elaborate.values.mismatch import (
+    Operand,
+    explain_ambiguous,
+    explain_elementwise,
+    explain_product,
+)
 from explorer.compiler.language.names.dependency import Dependency
 from explorer.compiler.language.names.entities import Constant, Index, Row, Table
 from explorer.compiler.language.names.shapes import Product, Shapes
@@ -19,6 +26,16 @@ from explorer.compiler.language.parsing import syntax
 LARGEST_F32 = 3.4028234663852886e38
 
 INFIX = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+COMPARISONS = {
+    ">": ("greater", operator.gt), "<": ("greater", operator.lt),
+    ">=": ("at_least", operator.ge), "<=": ("at_least", operator.le),
+    "==": ("equal", operator.eq), "!=": ("not_equal", operator.ne),
+}  # fmt: skip
+"""The table's functions, with the operands exchanged for < and <=, and what they are of two numbers."""
+MOST_FACTORS = 16
+"""Whole exponents up to this one are products, which are known where x is negative, and exact to the last digits."""
+LARGEST_EXPONENT = 128
+"""Of a power of two numbers: no f32 is larger than 2 ** 128."""
 ARITHMETIC: dict[str, Callable[[int | float, int | float], int | float]] = {
     "+": add,
     "-": sub,
@@ -67,9 +84,10 @@ class Operations:
         return self.builder.emit(site, operator, row.shape, frozenset([index.dependency]), row.lines)
 
     def segment(self, site: OperationSite, function: str, row: Row, end: str, group: str) -> Row:
-        """A reduction over the members that a map leads to the same group: an empty one gives 0."""
+        """A reduction over the members that a map leads to the same group, or without one of all: an empty one is 0."""
         operator = ir.Segment(origin=(site.span,), function=function, operand=row.name, map=end)
-        return self.builder.emit(site, operator, row.shape, frozenset([Dependency(group, group)]), row.lines)
+        depends = frozenset([Dependency(group, group)] if group else [])
+        return self.builder.emit(site, operator, row.shape, depends, row.lines)
 
     def structure(self, site: OperationSite, name: str, index: Index) -> Row:
         """A number that the structure brings for each element of a set: `norm[edge]`, `in_degree[node]`."""
@@ -82,12 +100,61 @@ class Operations:
             return self._fold(node, left, right)
         site = OperationSite(node.operator, node.span, node.extent)
         if node.operator == "//":
-            detail = "The language has no rounding down: x / y is the quotient itself."
+            detail = "Rounded down, a quotient of values is floor(x / y)."
             self.collector.report("'//' divides sizes, and values divide by '/'", node.span, detail)
             return None
         if node.operator == "@" or (node.operator == "*" and self._weighs_features(left, right)):
             return self.matrix_product(site, (node.left, node.right), left, right)
-        return self.elementwise(site, INFIX[node.operator], (node.left, node.right), left, right)
+        nodes = (node.left, node.right)
+        if node.operator == "**":
+            return self.power(site, node.right, left, right)
+        if node.operator in COMPARISONS:
+            function, _ = COMPARISONS[node.operator]
+            return self.elementwise(site, function, nodes, left, right, exchanged=node.operator.startswith("<"))
+        return self.elementwise(site, INFIX[node.operator], nodes, left, right)
+
+    def power(
+        self, site: OperationSite, place: syntax.Expression, base: Row | Constant, exponent: Row | Constant
+    ) -> Row | Constant | None:
+        """`x ** y`: of a whole y a product, which is known where x is negative."""
+        if isinstance(exponent, Row):
+            message = "an exponent is a number, known before the run"
+            self.collector.report(message, place.extent, "Of positive x it is exp(y * log(x)).")
+            return None
+        if isinstance(base, Constant):
+            return self._power_of_numbers(site, base, exponent)
+        number = exponent.value
+        if number == int(number) and 1 <= abs(number) <= MOST_FACTORS:
+            product = base
+            for _ in range(int(abs(number)) - 1):
+                product = self.apply(site, "mul", product, base)
+            return (
+                product
+                if number > 0
+                else self.apply(site, "div", self.builder.row(Constant(1, site.span, "1")), product)
+            )
+        if number == 0.5:
+            return self.apply(site, "sqrt", base)
+        return self.apply(site, "pow", base, parameter=float(number))
+
+    def _power_of_numbers(self, site: OperationSite, base: Constant, exponent: Constant) -> Constant | None:
+        """Of two numbers a number, now."""
+        self.builder.count_operation(site.span)
+        a, b = base.value, exponent.value
+        try:
+            exact = isinstance(a, int) and isinstance(b, int) and 0 <= b <= LARGEST_EXPONENT
+            return self.number(a**b if exact else math.pow(a, b), site.span, site.label)
+        except (ValueError, OverflowError, ZeroDivisionError):
+            self.collector.report(f"{a} ** {b} is no number that a 32-bit float can hold", site.extent)
+            return None
+
+    def apply(self, site: OperationSite, function: str, *rows: Row, parameter: float | None = None) -> Row:
+        """A function of values whose shapes fit: each is the beginning of the longest."""
+        longest = max(rows, key=lambda row: len(row.shape))
+        names = tuple(row.name for row in rows)
+        operator = ir.Elementwise(origin=(site.span,), function=function, operands=names, parameter=parameter)
+        depends = frozenset[Dependency]().union(*(row.depends for row in rows))
+        return self.builder.emit(site, operator, longest.shape, depends, longest.lines)
 
     def _weighs_features(self, left: Row | Constant, right: Row | Constant) -> bool:
         """Whether `*` is Hector's product of an element's features and its type's weight matrix (Hector, Listing 1).
@@ -113,6 +180,11 @@ class Operations:
         if node.operator in ("/", "//") and b == 0:
             self.collector.report("division by zero", node.span)
             return None
+        if node.operator == "**":
+            site = OperationSite(node.operator, node.span, node.extent)
+            return self._power_of_numbers(site, left, right)
+        if node.operator in COMPARISONS:
+            return self.number(int(COMPARISONS[node.operator][1](a, b)), node.span, node.operator)
         return self.number(ARITHMETIC[node.operator](a, b), node.span, node.operator)
 
     def elementwise(
@@ -122,10 +194,18 @@ class Operations:
         nodes: Nodes,
         left: Row | Constant,
         right: Row | Constant,
+        exchanged: bool = False,
     ) -> Row | None:
-        """`+ - * /`, and `min` and `max` of two: on equal shapes, or where one shape is a prefix of the other."""
+        """`+ - * /`, comparisons, and `min` and `max` of two: on equal shapes, or where one shape is the beginning or
+        the end of the other; `exchanged`: the function takes the right operand first."""
         numeric = isinstance(left, Constant) or isinstance(right, Constant)
         first, second = self.builder.row(left), self.builder.row(right)
+        if self.shapes.ends(first.shape, second.shape):
+            first, second = self._repeated(site, first, second.shape), self._repeated(site, second, first.shape)
+        elif self.shapes.ambiguous(first.shape, second.shape):
+            operands = (self.operand(nodes[0], first), self.operand(nodes[1], second))
+            explain_ambiguous(self.collector, site, *operands)
+            return None
         shape = self.shapes.common(first.shape, second.shape)
         if shape is None:
             operands = (self.operand(nodes[0], first), self.operand(nodes[1], second))
@@ -136,8 +216,16 @@ class Operations:
         if function == "mul" and not numeric and len(first.shape) != len(second.shape):
             shorter, longer = sorted((first, second), key=lambda row: len(row.shape))
             return self.contract(site, self.shapes.scaling(shorter.shape, longer.shape), shorter, longer, lines)
-        operator = ir.Elementwise(origin=(site.span,), function=function, operands=(first.name, second.name))
+        names = (second.name, first.name) if exchanged else (first.name, second.name)
+        operator = ir.Elementwise(origin=(site.span,), function=function, operands=names)
         return self.builder.emit(site, operator, shape, depends, lines)
+
+    def _repeated(self, site: OperationSite, row: Row, shape: ir.Shape) -> Row:
+        """A row whose shape is the end of another, side by side until it has that one; else as it is."""
+        for extent in reversed(shape[: max(0, len(shape) - len(row.shape))]):
+            repeat = ir.Repeat(origin=(site.span,), operand=row.name)
+            row = self.builder.emit(site, repeat, (extent, *row.shape), row.depends, row.lines)
+        return row
 
     def matrix_product(
         self,

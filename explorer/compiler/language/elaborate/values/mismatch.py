@@ -32,10 +32,23 @@ class Operand:
 def explain_elementwise(
     collector: Collector, shapes: Shapes, site: OperationSite, left: Operand, right: Operand
 ) -> None:
-    """`+ - * /`, `min` and `max` of shapes of which neither is a prefix of the other."""
+    """`+ - * /`, `min` and `max` of shapes of which neither is the beginning or the end of the other."""
     numbers = _numbers(shapes, site.label, left, right)
-    message = f"'{site.label}' needs equal shapes, or one that is the beginning of the other: {numbers}"
+    message = f"'{site.label}' needs equal shapes, or one that is the beginning or the end of the other: {numbers}"
     collector.report(message, site.extent, _detail(left, right))
+
+
+def explain_ambiguous(collector: Collector, site: OperationSite, left: Operand, right: Operand) -> None:
+    """A shape that is the end of the other by its names, and in these sizes its beginning as well."""
+    shorter, longer = sorted((left, right), key=lambda operand: len(operand.row.shape))
+    missing = longer.row.shape[: len(longer.row.shape) - len(shorter.row.shape)]
+    repeated = shorter.text
+    for extent in reversed(missing):
+        repeated = f"repeat({repeated}, {extent})"
+    shapes = f"{show(left.row.shape)} and {show(right.row.shape)}"
+    message = f"'{site.label}' of {shapes} may go along either end: the sizes are equal"
+    detail = f"{_detail(left, right)} Along the last dimensions it is {repeated}."
+    collector.report(message, site.extent, detail, [Fix(f"Use {repeated}", shorter.node.extent, repeated)])
 
 
 def explain_product(collector: Collector, shapes: Shapes, site: OperationSite, left: Operand, right: Operand) -> None:

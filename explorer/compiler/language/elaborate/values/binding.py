@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from explorer.compiler.language.diagnostics import Collector, suggestion
 from explorer.compiler.language.names.builtins import Builtin
 from explorer.compiler.language.parsing import syntax
+
+
+def split_axis(node: syntax.Call, function: Builtin) -> tuple[syntax.Call, syntax.Expression | None]:
+    """A call without the dimension that it says, `axis=0`, or behind the one argument of `sum(x, 0)`, and with the
+    arguments of a list: `concat([a, b])`."""
+    arguments = node.arguments
+    place: syntax.Expression | None = None
+    if function.axis is not None:
+        named = [argument for argument in arguments if argument.keyword is not None and argument.keyword.text == "axis"]
+        if not named and len(function.parameters) == 1 and len(arguments) == 2 and arguments[1].keyword is None:
+            named = [arguments[1]]
+        if len(named) == 1:
+            place = named[0].value
+            arguments = tuple(argument for argument in arguments if argument is not named[0])
+    if function.many and len(arguments) == 1 and isinstance(arguments[0].value, syntax.Listing):
+        arguments = tuple(syntax.Argument(None, item) for item in arguments[0].value.items)
+    return (node if arguments is node.arguments else replace(node, arguments=arguments)), place
 
 
 def bind_builtin(node: syntax.Call, function: Builtin, collector: Collector) -> list[int] | None:
