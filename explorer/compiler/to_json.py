@@ -134,9 +134,7 @@ def measure_of(compilation: Compilation) -> Measure:
     return Measure(rows, negatives.count if negatives else 0)
 
 
-def _stage_json(
-    spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], told: _Told, measure: Measure
-) -> Json:
+def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], told: _Told, measure: Measure) -> Json:
     origins = _Origins(numbers)
     return {
         "name": spec.name,
