@@ -137,8 +137,9 @@ def concurrent_runs() -> int:
 
 
 def concurrent_compiles() -> int:
-    """Compilations at a time: at least two, so that a long text of one reader does not hold up another's typing."""
-    return max(2, (os.cpu_count() or 1) // 2)
+    """Compilations at a time: at least two, so that a long text of one reader does not hold up another's typing, and
+    one more, which keeps two cores busy while answers are read."""
+    return max(3, (os.cpu_count() or 1) // 2)
 
 
 def concurrent_late() -> int:

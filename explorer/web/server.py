@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import socket
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -160,20 +161,28 @@ def serve(settings: Settings) -> None:
     does."""
     server = new_server(settings)
     listener = listen(settings.host, settings.port)
-    collect_rarely()
+    prepare_process()
     # A signal that comes while the server still starts is heeded once it has.
     with listener, server.capture_signals():
         say_where(settings, server, listener)
         server.run(sockets=[listener])
 
 
-def collect_rarely() -> None:
-    """Look for cycles of garbage once in twenty thousand new objects, not in seven hundred, and never among those
+SWITCH_SECONDS = 0.0002
+"""How long a thread may hold Python's lock that another waits for: usually 5 ms, which the loop waited for a thread
+that draws at each of its steps, while compile workers had nothing to do."""
+
+
+def prepare_process() -> None:
+    """Set this process up for many small requests beside threads that draw.
+
+    Cycles of garbage are looked for once in twenty thousand new objects, not in seven hundred, and never among those
     that are there now. A compilation's answer is thousands of objects without a cycle, and hundreds of answers are
     kept: looking through them took twice as long as reading one."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def new_server(settings: Settings, among: Among | None = None) -> Server:

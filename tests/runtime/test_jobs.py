@@ -66,7 +66,7 @@ def is_running(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as status:
             return status.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before it is opened, or before it is read
         return False
 
 

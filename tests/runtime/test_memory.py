@@ -106,7 +106,7 @@ def test_a_run_gets_the_memory_that_is_asked_for(monkeypatch: pytest.MonkeyPatch
         return [{"event": "failed", "kind": "refused", "message": "", "hint": ""}]
 
     monkeypatch.setattr("explorer.runtime.workers.pool.stream_here", stream)
-    monkeypatch.setattr(cli, "_read_model", lambda _: SPMM)
+    monkeypatch.setattr("explorer.models.read_model", lambda _: SPMM)
     for words in ([], ["--memory", "3GiB"]):
         cli.main(["run", "model.emb", "--on", "cpu", *words])
     assert asked == [None, 3 << 30]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from explorer.web.processes.several import TOLD
 from explorer.web.processes.supervisor import READY
-from explorer.web.server import ServeError, Server, collect_rarely, new_server
+from explorer.web.server import ServeError, Server, new_server, prepare_process
 
 _LAST_SECONDS = 10.0
 """How long it may take to end by itself."""
@@ -32,7 +32,7 @@ def main() -> None:
         server = new_server(told.settings, told.among)
     except ServeError as error:  # what was right when the first process looked
         sys.exit(f"explorer: {error}")
-    collect_rarely()
+    prepare_process()
     with socket.socket(fileno=told.listener) as listener, suppress(KeyboardInterrupt), server.capture_signals():
         threading.Thread(target=_end_with_stdin, args=[stdin, told.folder], name="stdin", daemon=True).start()
         threading.Thread(target=_say_when_ready, args=[server], name="ready", daemon=True).start()
