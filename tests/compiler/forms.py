@@ -104,6 +104,10 @@ FORMS = {
             + 0.5 * (i.r**2).sum(-1)
         ),
     ),
+    "a polynomial": Form(  # at 0 as well, with its slope
+        "x = relu(E[h])\nreturn sum(sum(w[k, 1] * x ** k for k in 0..3)) + sum(pow(R[r], 0) * E[t])",
+        lambda i: sum(i.w[k, 1] * np.maximum(i.h, 0) ** k for k in range(3)).sum(-1) + i.t.sum(-1),
+    ),
     "TorusE": Form(
         "x = E[h] + R[r] - E[t]\nf = x - floor(x)\nreturn sum(min(f, 1 - f))",
         lambda i: np.abs(i.h + i.r - i.t - np.round(i.h + i.r - i.t)).sum(-1),
@@ -142,6 +146,17 @@ FORMS = {
             + (i.h[:, ::2] * i.w[0, 1:4]).sum(-1)
             + (i.t[:, 4:0:-2] * i.r[:, :2]).sum(-1)
             + ((i.P[:, :, ::-1] * i.h[:, None]).sum(-1) * i.P.sum(-1)).sum(-1)
+        ),
+    ),
+    "long": Form(
+        "x = concat([E[h], E[t], R[r], E[h], E[t], R[r]])\ny = x[::-1]\nz = windows(x, 33)\n"
+        "return sum(y[:6] * E[h]) + sum(y[6:12] * P[r][0]) + sum(z[2][:6] * R[r]) + z[3, 32] * E[t][0]",
+        lambda i: (
+            (i.r[:, ::-1] * i.h).sum(-1)
+            + (i.t[:, ::-1] * i.P[:, 0]).sum(-1)
+            + (i.h[:, 2:] * i.r[:, :4]).sum(-1)
+            + (i.t[:, :2] * i.r[:, 4:]).sum(-1)
+            + i.r[:, 5] * i.t[:, 0]
         ),
     ),
     "HolE": Form("return dot(R[r], ccorr(E[h], E[t]))", lambda i: (i.r * correlation(i.h, i.t)).sum(-1)),

@@ -108,9 +108,12 @@ def attended(i: Inputs) -> Array:
     return np.stack(found)
 
 
+def rows_of_bags(i: Inputs) -> list[Array]:
+    return [i["T"][i["idx"][places]] for places in segments(i)]
+
+
 def multiplied(i: Inputs) -> Array:
-    rows = [i["T"][i["idx"][places]] for places in segments(i)]
-    return np.stack([part.prod(0) * i["c"] + part.sum(0) for part in rows])
+    return np.stack([part.prod(0) * i["c"] + part.sum(0) for part in rows_of_bags(i)])
 
 
 def chosen(i: Inputs) -> Array:
@@ -163,12 +166,14 @@ SET_FORMS = {
         NODES.format(
             '"h"',
             "max((x[e.src] @ W for e in n.incoming_edges()), default=-1.5)"
-            " + min((dot(x[e.src], q) for e in n.incoming_edges()), default=100)",
+            " + min((dot(x[e.src], q) for e in n.incoming_edges()), default=100)"
+            " + prod((x[e.src] @ W for e in n.incoming_edges()), default=0.25)",
         )
         + 'return n["h"]',
         lambda i: (
             into(i, i["x"][i["src"]] @ i["W"], lambda part: part.max(0), -1.5)
             + into(i, i["x"][i["src"]] @ i["q"], lambda part: part.min(0), 100.0)[:, None]
+            + into(i, i["x"][i["src"]] @ i["W"], lambda part: part.prod(0), 0.25)
         ),
     ),
     "APPNP": SetForm(
@@ -181,6 +186,18 @@ SET_FORMS = {
     ),
     "heads of a bag": SetForm(
         BAG, "return sum(sum(T[i] for i in l) + c, axis=0) + max((T[i][0] for i in l), default=3)", heads
+    ),
+    "a product of no rows": SetForm(
+        BAG,
+        "return prod((T[i] for i in l), default=-2) * c",
+        lambda i: np.stack([part.prod(0) if len(part) else np.full((2, 3), -2.0) for part in rows_of_bags(i)]) * i["c"],
+    ),
+    "how many there are": SetForm(
+        LAYER,
+        "count = sum(x[n][0] == x[n][0] for n in g.nodes())\n"
+        + NODES.format('"h"', "x[n] @ W / count")
+        + 'return n["h"]',
+        lambda i: i["x"] @ i["W"] / i["num_nodes"],
     ),
     "softmax of a bag": SetForm(BAG, "return softmax(sum(T[i] for i in l)) * c", attended),
     "products of rows": SetForm(BAG, "return prod(T[i] for i in l) * c + sum(T[i] for i in l)", multiplied),

@@ -13,6 +13,9 @@ import pytest
 from explorer.runtime.reference import evaluate
 from explorer.runtime.reference.numbers.arithmetic import BOUNDED
 from explorer.runtime.reference.numbers.bounds import CONSTANT, Bounded
+from tests.compiler.forms import FORMS
+from tests.compiler.models import compiled, draw_inputs
+from tests.compiler.set_forms import SET_FORMS, SHAPES, inputs_of
 from tests.runtime.test_peer_torch import EXAMPLES, set_up
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
@@ -86,6 +89,24 @@ def test_functions_that_no_example_has_mean_the_same_there(scale: float, tmp_pat
     assert there.overflows() == here.overflows() == (scale > 1)
 
 
+@pytest.mark.parametrize("name", [*FORMS, *SET_FORMS])
+def test_every_form_means_the_same_there(name: str) -> None:
+    if name in FORMS:
+        text, learnt = FORMS[name].text, ["E", "R", "P", "w", "M", "gamma"]
+        inputs = draw_inputs(compiled(text, on_demand=True), batch=4, entities=5, relations=2)
+    else:
+        form = SET_FORMS[name]
+        text, learnt, inputs = form.text, list(SHAPES[form.header]), inputs_of(form)
+    here = evaluate.Meaning(text, inputs, {})
+    there = replace(here, device=TORCH_CPU)
+    result = here.result()
+    hold(there.result(), result)
+    upstream = np.random.default_rng(2).normal(size=result.shape)
+    wanted, found = here.gradients(upstream, learnt), there.gradients(upstream, learnt)
+    for tensor in learnt:
+        hold(found[tensor], wanted[tensor])
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_all_of_it_is_computed_there(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On PyTorch's device without memory, where what is on another device meets nothing: as a GPU would have it. Taken
@@ -121,6 +142,17 @@ def test_it_is_computed_here_where_that_fails(tmp_path: Path, monkeypatch: pytes
     found = replace(setup.meaning, device=TORCH_CPU).result()
     assert found.computed_on == ""
     assert (found.value == setup.meaning.result().value).all()
+
+
+def test_a_defect_of_it_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from explorer.runtime.reference.numbers import device
+
+    setup = set_up(ODD.replace("abs(x)", "floor(x)"), tmp_path, vlen=4)
+    there = replace(setup.meaning, device=TORCH_CPU)
+    assert there.result().computed_on == TORCH_CPU
+    monkeypatch.delitem(device.UFUNCS, "floor")
+    with pytest.raises(TypeError):
+        there.result()
 
 
 def test_what_is_small_is_computed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

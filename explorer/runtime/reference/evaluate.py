@@ -219,7 +219,7 @@ class Meaning:
             if arithmetic in (BOUNDED, UNFLUSHED) and self._is_large and _is_there(self.device):
                 from explorer.runtime.reference.numbers.device import computed_on
 
-                with suppress(Exception):  # short of memory, most likely
+                with suppress(MemoryError, RuntimeError):  # what running out of memory raises
                     return computed_on(self.device, compute, arithmetic)
             return compute(arithmetic)
 

@@ -14,7 +14,16 @@ import numpy.typing as npt
 from explorer.runtime.reference import functions
 from explorer.runtime.reference.numbers import choices, primitives
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64, Arithmetic
-from explorer.runtime.reference.numbers.primitives import Array, Carrier, negative, part, pick, reshaped, swapped
+from explorer.runtime.reference.numbers.primitives import (
+    Array,
+    Carrier,
+    negative,
+    part,
+    pick,
+    reshaped,
+    spread,
+    swapped,
+)
 from explorer.runtime.reference.text import Definition, Model, ReferenceFailure
 
 ALIASES = {
@@ -305,7 +314,8 @@ class Evaluator:
         if isinstance(kind, ast.MatMult):
             return self.kept(functions.product(self.array(left), self.array(right), self.lead))
         if isinstance(kind, ast.Pow) and isinstance(right, Number) and not isinstance(left, Number):
-            return self.kept(functions.power(self.array(left), right))
+            x = self.array(left)
+            return self.kept(functions.power(x, right) if right else spread(self.array(1), x.shape))
         function = OPERATORS.get(type(kind))
         if function is None:
             raise ReferenceFailure(f"there is no operator {type(kind).__name__}")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from explorer.runtime.reference import functions
 from explorer.runtime.reference.evaluator import Binding, Evaluator, Handle, Index, Number, Table, is_counted
 from explorer.runtime.reference.graph import GraphData, Key, reduce_runs
+from explorer.runtime.reference.numbers import choices
 from explorer.runtime.reference.numbers.arithmetic import Arithmetic
 from explorer.runtime.reference.numbers.primitives import (
     Array,
@@ -28,7 +29,6 @@ from explorer.runtime.reference.numbers.primitives import (
     pick,
     spread,
     swapped,
-    widened,
 )
 from explorer.runtime.reference.text import ReferenceFailure
 
@@ -229,8 +229,8 @@ class RowEvaluator(Evaluator):
         """A reduction, or a number where it has no element."""
         one = ast.copy_location(ast.Constant(1), node)
         counts = self.comprehension("sum", ast.copy_location(ast.GeneratorExp(one, node.generators), node), scope)
-        nothing = self.chosen(counts, self.array(0), self.value(other, scope))
-        return self.kept(found + widened(nothing, found.ndim))
+        nothing = choices.equal(counts, self.array(0))
+        return self.kept(self.chosen(nothing, self.value(other, scope), found))
 
     def of_all(self, function: str, name: str, kind: str, node: ast.GeneratorExp, scope: Scope) -> Array:
         """A reduction over all elements of a set, as one row: `mean(x[n] for n in g.nodes())`."""

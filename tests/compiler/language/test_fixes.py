@@ -206,6 +206,31 @@ def test_a_pasted_text_is_a_model_in_so_many_clicks(name: str) -> None:
     assert graph_of(text) == graph_of(right) is not None
 
 
+READS = "score g(h: entity, r: relation, t: entity):\n    param E[entity, 4], W[4]\n    return sum({})\n"
+UNTOLD = {
+    "a helper of a helper": "def f(x):\n    return x * W\ndef k(x):\n    return f(x)\n" + READS.format("k(E[h])"),
+    "a default": "def f(x, y=2):\n    return x * W * y\n" + READS.format("f(E[h])"),
+    "a name": "def f(x):\n    return x * W\n" + READS.format("f(x=E[h])"),
+    "a comma": "def f(x,):\n    return x * W\n" + READS.format("f(E[h])"),
+    "a comma in the call": "def f(x):\n    return x * W\n" + READS.format("f(E[h], )"),
+    "several lines": "def f(x):\n    return x * W\n" + READS.format("f(E[h],  # a row\n    )"),
+    "another score": "def f(x):\n    return x * W\n"
+    + READS.format("f(E[h])").replace("score g", "score other").replace("W[4]", "V[4]")
+    + READS.format("f(E[h])"),
+    "one of the prelude": "# A line.\n" * 40
+    + "def softplus(x):\n    return x * W\n"
+    + READS.format("logsigmoid(E[h]) + softplus(E[h])"),
+}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_a_fix_that_would_not_be_all_of_it_is_not_offered(name: str) -> None:
+    diagnostics = check(UNTOLD[name]).diagnostics
+    told = [entry for entry in diagnostics if entry.message.startswith("a helper sees its parameters alone: 'W'")]
+    assert told, diagnostics
+    assert not any(entry.fixes for entry in told)
+
+
 def slips(text: str, chosen: random.Random) -> Iterator[tuple[str, str, str]]:
     """The text with a slip in one of its words, a letter twice, left out, exchanged with the next or in another case;
     the word and what it became."""

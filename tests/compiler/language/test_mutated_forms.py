@@ -119,6 +119,16 @@ def test_what_would_grow_is_refused_or_small(line: str) -> None:
     assert all(diagnostic.span is not None for diagnostic in result.diagnostics)
 
 
+def test_what_is_in_a_loop_of_no_numbers_is_counted() -> None:
+    """It is looked at each time that the loop is come by."""
+    helper = f"def f(x):\n    for k in 0..0:\n        y = x{' + x' * 2_000}\n    return x\n"
+    score = "score g(h: entity, r: relation, t: entity):\n    param E[entity, 6]\n    x = E[h]\n"
+    text = f"{helper}{score}    for k in 0..{{}}:\n        x = f(x)\n    return sum(x)\n"
+    assert check(text.format(10)).graph is not None
+    (found,) = check(text.format(50)).diagnostics
+    assert found.message == "the loop over 0..0 would repeat too much: 0 times 4,002 expressions"
+
+
 @pytest.mark.parametrize(
     "size", ["2 ** 9 ** 9", "2 * (" * 20 + "1" + ")" * 20, "- " * 5_000 + "3", "1 " + "+ 1 " * 9_000]
 )

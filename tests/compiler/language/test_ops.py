@@ -43,7 +43,10 @@ IN_BAGS = [
         "s = 0\nfor i in b:\n    s += T[i]\nreturn s",
         [("6:9-10", "'s' stands outside of this loop and cannot be assigned in it: choose another name")],
     ),
-    ("return T[i] for i in b", [("4:17-20", "a 'for' stands behind the first argument of sum, mean, max or min")]),
+    (
+        "return T[i] for i in b",
+        [("4:17-20", "a 'for' stands in the brackets of sum, mean, prod, min, max, logsumexp, stack or concat")],
+    ),
     (
         'return edge_softmax(b, "x")',
         [("4:12-32", "'edge_softmax' is of the edges of a layer's graph, and this is an op")],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.result import OperationSite
-from explorer.compiler.language.elaborate.values.arrange import Arranging
+from explorer.compiler.language.elaborate.values.arrange import LARGEST_MADE, Arranging
 from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row, StructureArgument, Table
 from explorer.compiler.language.names.shapes import show
 from explorer.compiler.language.parsing import syntax
@@ -177,7 +177,13 @@ def take_slice(elaborator: Elaborator, node: syntax.Slice, base: Entity | None) 
         return None
     site = OperationSite(slice_text(elaborator.text, node.span), node.span, node.extent)
     if taken.step != 1:
-        return Arranging(elaborator.operations, site).stepped(value, taken)
+        arranging = Arranging(elaborator.operations, site)
+        made = arranging.made_turning(value, taken)
+        if made > LARGEST_MADE:
+            message = f"'{site.label}' would make {made:,} elements of a row: {LARGEST_MADE:,} are the most"
+            elaborator.collector.report(message, node.span)
+            return None
+        return arranging.stepped(value, taken)
     extent = value.shape[-1] if len(taken) == size else len(taken)
     operator = ir.Slice(origin=(node.span,), operand=value.name, start=taken.start, stop=taken.stop)
     return elaborator.operations.builder.emit(site, operator, (*value.shape[:-1], extent), value.depends, value.lines)

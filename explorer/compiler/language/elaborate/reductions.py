@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from explorer.compiler.ir.graph import plural
+from explorer.compiler.language.diagnostics import slice_text
 from explorer.compiler.language.elaborate.iterators import Entered, enter
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.names.builtins import ALIASES
@@ -49,7 +50,7 @@ class Reductions:
         found = self._reduced(site, name, element)
         if found is None or not others:
             return None if found is None else found[0]
-        return self._unless_empty(site, others[0].value, *found)
+        return self._unless_empty(site, name, others[0].value, *found)
 
     def _reduced(self, site: OperationSite, name: str, element: syntax.Comprehension) -> tuple[Row, Entered] | None:
         """The reduction, and the loop that it goes through."""
@@ -68,7 +69,11 @@ class Reductions:
         level = entered.level
         if not level.end and elaborator.operations.builder.index_set(row.depends) != level.index_set:
             message = f"this is the same for every {level.index_set}: a reduction of all of them is of what they have"
-            self._report(message, element.element.extent)
+            variable = element.variables[0].text
+            over = slice_text(elaborator.text, element.iterator.extent)
+            each = f"x[{variable}] == x[{variable}]"
+            detail = f"How many there are is sum({each} for {variable} in {over}), with any number x of each: it is 1."
+            self._report(message, element.element.extent, detail)
             return None
         if name == "logsumexp":
             return self._logsumexp(site, row, entered), entered
@@ -104,7 +109,9 @@ class Reductions:
         total = operations.apply(site, "add", total, nothing)
         return operations.apply(site, "add", top, operations.apply(site, "log", total))
 
-    def _unless_empty(self, site: OperationSite, node: syntax.Expression, result: Row, entered: Entered) -> Row | None:
+    def _unless_empty(
+        self, site: OperationSite, name: str, node: syntax.Expression, result: Row, entered: Entered
+    ) -> Row | None:
         """The result, or where there was no element, a number."""
         elaborator, operations = self._elaborator, self._elaborator.operations
         number = elaborator.value(node, elaborator.expression(node))
@@ -114,6 +121,8 @@ class Reductions:
             return None
         count = self._segment(site, "sum", self._number(site, 1), entered)
         nothing = operations.apply(site, "equal", count, self._number(site, 0))
+        if name == "prod":  # the other reductions of nothing are 0, to which the number is added
+            result = operations.apply(site, "masked", count, result)
         other = operations.apply(site, "masked", nothing, operations.builder.row(number))
         return operations.apply(site, "add", result, other)
 

@@ -4,6 +4,7 @@ A text that was pasted without its declarations is told all of its tables at onc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Fix, joined_fix, slice_text, suggestion
 from explorer.compiler.language.names.builtins import BUILTINS, FORMULAS, INSTEAD, LATER, MISSING
 from explorer.compiler.language.names.entities import Index, Table
-from explorer.compiler.language.names.prelude import is_of_prelude
+from explorer.compiler.language.names.prelude import prelude
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Unknown:
         known = tables if index is not None else [*scope, *elaborator.operations.shapes.sizes]
         hint, fixes = suggestion(name.text, name.extent, known, abbreviates=index is not None)
         if not hint and calls and name.text in elaborator.loops.elements.tables:
-            self._of_helper(name, calls[-1])
+            self._of_helper(name, calls)
             return
         sets = self._sets(index) if index is not None and not hint and not calls else ()
         if sets and name.extent not in self._seen:
@@ -67,21 +68,32 @@ class Unknown:
         if name.extent not in self._seen:
             elaborator.collector.report(f"unknown name '{name.text}'{hint}", name.extent, fixes=fixes)
 
-    def _of_helper(self, name: syntax.Name, helper: str) -> None:
+    def _of_helper(self, name: syntax.Name, calls: list[str]) -> None:
         """About a tensor that a helper reads: what it is not given, it does not see."""
+        helper = calls[-1]
         message = f"a helper sees its parameters alone: '{name.text}' is declared where it is called"
         detail = f"Pass it: def {helper}(..., {name.text}), and in the call {helper}(..., {name.text})."
-        fixes = self._passing(name.text, self._helpers[helper]) if not is_of_prelude(self._helpers[helper]) else []
+        fixes = self._passing(name.text, self._helpers[helper]) if len(calls) == 1 else []
         self._elaborator.collector.report(message, name.extent, detail, fixes)
 
     def _passing(self, name: str, helper: syntax.Definition) -> list[Fix]:
-        """The fix that gives a helper one parameter more, in its header and in all calls of the definition."""
+        """The fix that gives a helper one parameter more, in its header and in all calls of the definition; none where
+        that would not be all of it: where others call it, or what stands there last is no argument by its place."""
+        if helper.name.text in prelude():  # which may call it too
+            return []
+        brackets, named = [helper.parameters_extent], any(part.default is not None for part in helper.parameters)
         edits = [_behind(helper.parameters_extent, name, bool(helper.parameters))]
         for statement in syntax.walk_statements(self._definition.statements):
             for root in syntax.expressions_of(statement):
                 for node in syntax.walk_expression(root):
                     if isinstance(node, syntax.Call) and node.function.text == helper.name.text:
+                        brackets.append(node.extent)
+                        named = named or any(argument.keyword is not None for argument in node.arguments)
                         edits.append(_behind(node.extent, name, bool(node.arguments)))
+        text = self._elaborator.text
+        others = len(re.findall(rf"\b{helper.name.text}\s*\(", text)) > len(edits)
+        if named or others or any(_ends_openly(text, span) for span in brackets):
+            return []
         return [joined_fix(f"Pass {name} to {helper.name.text}", self._elaborator.text, edits)]
 
     def _sets(self, node: syntax.Index) -> tuple[str, ...]:
@@ -159,6 +171,12 @@ class Unknown:
             least = sum(parameter.default is None for parameter in helper.parameters)
             found += [helper.name.text] if least <= count <= len(helper.parameters) else []
         return found
+
+
+def _ends_openly(text: str, brackets: Span) -> bool:
+    """Whether brackets reach over lines, or end with a comma: a name is not put in behind what is there."""
+    inside = text.split("\n")[brackets.end_line - 1][: brackets.end_column - 2]
+    return brackets.line != brackets.end_line or inside.rstrip().endswith(",")
 
 
 def _behind(brackets: Span, name: str, others: bool) -> tuple[Span, str]:

@@ -129,7 +129,8 @@ class Unrolling:
             return False
         if numbers is None or not elaborator.loops.is_free(variable):
             return False
-        self._repeated += len(numbers) * (nodes + 1)
+        # One more than there are numbers: what is in a loop is counted also where there are none.
+        self._repeated += (len(numbers) + 1) * (nodes + 1)
         if self._repeated > LARGEST_UNROLLED:
             shown = slice_text(elaborator.text, iterator.extent)
             message = f"the loop over {shown} would repeat too much: {len(numbers):,} times {nodes:,} expressions"

@@ -80,8 +80,9 @@ def _describe_foreign(line: list[Token], position: int, accepted: set[str]) -> D
             (),
         )
     if previous is not None and token.type == "FOR":
-        detail = "As in sum(x[e.src] for e in n.incoming_edges()) or sum(T[i] for i in b)."
-        return "a 'for' stands behind the first argument of sum, mean, max or min", span, detail, ()
+        detail = "As in sum(x[e.src] for e in n.incoming_edges()) or stack(W[k] for k in 0..K)."
+        message = "a 'for' stands in the brackets of sum, mean, prod, min, max, logsumexp, stack or concat"
+        return message, span, detail, ()
     if previous is not None and token.type == "EQUAL" and previous.type in OPERATORS:
         return f"the language has no '{previous}='", span, "It has '+=', '-=', '*=' and '/='.", ()
     if previous is not None and token.type == "UPDATE":

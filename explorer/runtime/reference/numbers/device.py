@@ -40,7 +40,7 @@ def _sign(x: Tensor) -> Tensor:
 UFUNCS: Mapping[str, Callable[..., Tensor]] = {
     **{name: getattr(torch, name) for name in ("add", "subtract", "multiply", "divide", "negative", "matmul")},
     **{name: getattr(torch, name) for name in ("maximum", "minimum", "exp", "expm1", "log", "log1p", "sqrt")},
-    **{name: getattr(torch, name) for name in ("absolute", "tanh", "sin", "cos", "cosh", "square", "signbit")},
+    **{name: getattr(torch, name) for name in ("absolute", "tanh", "sin", "cos", "cosh", "square", "signbit", "floor")},
     **{name: getattr(torch, name) for name in ("isnan", "isinf", "isfinite", "less", "less_equal", "greater")},
     **{name: getattr(torch, name) for name in ("greater_equal", "not_equal", "bitwise_and", "bitwise_or")},
     "equal": torch.eq,
@@ -114,6 +114,8 @@ class OnDevice(NDArrayOperatorsMixin, Foreign):
     def _places(self, index: Any) -> Any:
         """An index with its ids on the device."""
         parts = index if isinstance(index, tuple) else (index,)
+        if isinstance(parts[-1], slice) and (parts[-1].step or 1) < 0:  # of the last axis; tensors have no such views
+            parts = (*parts[:-1], np.arange(self.shape[-1])[parts[-1]])
         return tuple(
             torch.from_numpy(np.ascontiguousarray(part)).to(self.tensor.device)
             if isinstance(part, np.ndarray)

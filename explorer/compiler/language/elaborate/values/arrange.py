@@ -17,6 +17,11 @@ from explorer.compiler.language.elaborate.values.operations import Operations
 from explorer.compiler.language.names.dependency import Dependency
 from explorer.compiler.language.names.entities import Row
 
+LARGEST_MADE = 1 << 20
+"""Elements of a row that a function makes of fewer."""
+MOST_SLICES = 32
+"""Elements, or windows' lengths, up to which slices are put together, which makes no more than there is in the end."""
+
 
 class Arranging:
     """Arranges values for one operation of the text."""
@@ -127,9 +132,12 @@ class Arranging:
         return self.reshaped(square, (extent, extent))
 
     def windows(self, row: Row, length: int) -> Row:
-        """A row for each run of so many neighbours of a vector; see `circulant`."""
+        """A row for each run of so many neighbours of a vector; of long runs see `circulant`."""
         size = self._shapes.size(row.shape[0])
         count = size - length + 1
+        if length <= MOST_SLICES:
+            columns = self.joined([self.sliced(row, place, place + count) for place in range(length)])
+            return self.transposed(self.reshaped(columns, (length, count)))
         copies = -(-count * (size + 1) // size)
         flat = self.reshaped(self.repeated(row, copies), (copies * size,))
         rows = self.reshaped(self.sliced(flat, 0, count * (size + 1)), (count, size + 1))
@@ -137,6 +145,10 @@ class Arranging:
 
     def stepped(self, row: Row, taken: range) -> Row:
         """The elements of the last dimension that a range goes through."""
+        if taken.step < 0 and len(taken) <= MOST_SLICES:
+            extent = row.shape[-1] if len(taken) == self._shapes.size(row.shape[-1]) else len(taken)
+            found = self.joined([self.sliced(row, place, place + 1) for place in taken])
+            return self.reshaped(found, (*row.shape[:-1], extent))
         if taken.step < 0:
             start, count = taken[-1], len(taken)
             turned = self.reversed(self.sliced(row, start, taken[0] + 1))
@@ -148,6 +160,11 @@ class Arranging:
         runs = self.sliced(row, taken[0], taken[0] + count * taken.step)
         firsts = self.sliced(self.reshaped(runs, (*before, count, taken.step)), 0, 1)
         return self.joined([self.reshaped(firsts, (*before, count)), self.sliced(row, taken[-1], taken[-1] + 1)])
+
+    def made_turning(self, row: Row, taken: range) -> int:
+        """How many elements `stepped` makes to turn a dimension around, 0 where it need not make copies."""
+        copies = taken.step < 0 and len(taken) > MOST_SLICES
+        return (taken[0] + 1 - taken[-1]) ** 2 * self.size(row.shape[:-1]) if copies else 0
 
     def reversed(self, row: Row) -> Row:
         """The elements of the last dimension from the last to the first.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.language.elaborate.result import OperationSite
-from explorer.compiler.language.elaborate.values.arrange import Arranging
+from explorer.compiler.language.elaborate.values.arrange import LARGEST_MADE, MOST_SLICES, Arranging
 from explorer.compiler.language.elaborate.values.mismatch import explain_pair
 from explorer.compiler.language.elaborate.values.operations import Operations
 from explorer.compiler.language.names.builtins import ELEMENTWISE, Builtin
@@ -21,9 +21,6 @@ FOLDED: dict[str, Callable[[float], float]] = {
     **{name: getattr(math, name) for name in ELEMENTWISE if hasattr(math, name)},
 }
 """Functions of a number that are computed now, so that `sqrt(D)` costs nothing in a row: those that Python has."""
-
-LARGEST_MADE = 1 << 20
-"""Elements of a row that a function makes of fewer."""
 
 Nodes = list[syntax.Expression]
 Values = list[Row | Constant]
@@ -204,7 +201,7 @@ class _Call:
         if not 1 <= length <= size:
             self.report(f"a window of {show(row.shape)} has from 1 to {size:,} elements, not {length:,}", self.nodes[1])
             return None
-        fits = self.fits((size - length + 1) * length)
+        fits = self.fits((size - length + 1) * (length if length <= MOST_SLICES else size + 1))
         return self.arranging.windows(row, length) if fits else None
 
     def circulant(self) -> Row | None:
@@ -250,6 +247,10 @@ class _Call:
     def pair(self) -> Row | Constant | None:
         """A function of two values; `min` and `max` of two numbers are one now."""
         left, right = self.values
+        if self.given_axis is not None:
+            message = f"'{self.site.label}' of two values goes element by element: an axis is of one value"
+            self.report(message, None, f"Along a dimension it is {self.site.label}(x, axis={self.given_axis}).")
+            return None
         choose = {"min": min, "max": max}.get(self.function.name)
         if isinstance(left, Constant) and isinstance(right, Constant) and choose is not None:
             self.builder.count_operation(self.site.span)

@@ -124,6 +124,8 @@ class Operations:
         if isinstance(base, Constant):
             return self._power_of_numbers(site, base, exponent)
         number = exponent.value
+        if number == 0:  # 1, also of 0, and without a slope, which 0 * 0 ** -1 is not
+            return self.apply(site, "equal", base, base)
         if number == int(number) and 1 <= abs(number) <= MOST_FACTORS:
             product = base
             for _ in range(int(abs(number)) - 1):
