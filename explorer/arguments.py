@@ -262,7 +262,10 @@ def _add_tune(commands: Any) -> None:
     told = "which point is tried next: by what is expected of it (the default), by G-Sparse's genetic search, or any"
     parser.add_argument("--search", choices=SEARCHES, default=SEARCHES[0], help=told)
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the data drawn, and of the search")
-    told = "stop after so many seconds; no trial begins in the last fifth of them; default 120"
+    told = (
+        "stop after so many seconds; no trial begins unless twice the longest so far ends before the last fifth of"
+        " them; default 120"
+    )
     parser.add_argument("--timeout", metavar="S", type=float, default=120.0, help=told)
     parser.add_argument("--memory", metavar="SIZE", help="as for `run`")
     parser.add_argument(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.arguments import BadInput, did_you_mean, read_memory, read_options, read_parameters, read_sizes
 from explorer.models import fit_model, read_model, read_schedule
-from explorer.runtime.runs.console import flags, show, summary
+from explorer.runtime.runs.console import flags, on_part, show, summary
 from explorer.runtime.runs.events import outcome
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def _export(path: str, last: Mapping[str, Any]) -> None:
 
     tuned = last["tuned"]
     given = " ".join(flags(tuned))
-    told = f"# {last['name']} on {last['device']}: {tuned['gain']:.3f} times as fast, {last['source']} {last['date']}\n"
+    gain = f"{tuned['gain']:.3f} times as fast{on_part(tuned)}"
+    told = f"# {last['name']} on {last['device']}: {gain}, {last['source']} {last['date']}\n"
     with open(path, "w", encoding="utf-8") as file:
         file.write(told + (f"# to be given besides: {given}\n" if given else "") + str(Schedule.of(tuned["schedule"])))
 
@@ -117,14 +118,28 @@ def _key(asked: RunRequest, compilation: Compilation) -> str:
 
 
 def _found_before(arguments: argparse.Namespace, asked: RunRequest, compilation: Compilation) -> Found | None:
-    """What an earlier search found for a run like this, unless the arguments say what to run."""
-    if arguments.no_tuned or arguments.schedule is not None or arguments.program is not None:
+    """What an earlier search found for a run like this, unless the arguments say what to run: all of it, as what is
+    left of it may be no gain."""
+    if arguments.no_tuned or arguments.program is not None:
         return None
     found: Found | None = _with_store(arguments, lambda kept: kept.find(_key(asked, compilation)), None)
-    if found is not None:
-        told = f"as `explorer tune` found on {found.at[:10]}, {found.gain:.3f} times as fast; --no-tuned leaves it out"
-        print(f"{' '.join(flags(asdict(found))) or 'a schedule'}: {told}", file=sys.stderr)
+    if found is None:
+        return None
+    what, given = flags(asdict(found)), _given_beside(arguments, asked, found)
+    told = f"{' '.join(what) or 'a schedule'}: as `explorer tune` found on {found.at[:10]}"
+    gain = f"{found.gain:.3f} times as fast{on_part(asdict(found))}"
+    if given:
+        print(f"{told}, {gain}; not taken, since {' and '.join(given)} was given", file=sys.stderr)
+        return None
+    print(f"{told}, {gain}; --no-tuned leaves it out", file=sys.stderr)
     return found
+
+
+def _given_beside(arguments: argparse.Namespace, asked: RunRequest, found: Found) -> list[str]:
+    """What was given of what a search has found otherwise: also what is usual, as a word that is given is meant."""
+    options = [f"--option {name}" for name in sorted(found.options.keys() & asked.options.keys())]
+    machine = [f"--machine {name}" for name in sorted(found.machine.keys() & asked.machine.keys())]
+    return [*options, *machine, *(["--schedule"] if arguments.schedule is not None else [])]
 
 
 def _with_store(arguments: argparse.Namespace, work: Callable[[Kept], T], otherwise: T) -> T:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from explorer.queue.version import version
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.runtime.workers.pool import LINE_BYTES
+from explorer.version import version
 
 LARGEST_JOB = 1 << 20
 """Bytes of a request: four times what a server lets in, since JSON may write a letter as six."""

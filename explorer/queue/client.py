@@ -32,9 +32,9 @@ from explorer.queue.broker import (
 )
 from explorer.queue.job import NO_ANSWER, AwayError, Job, Standing
 from explorer.queue.line import Pace, cancelled, paused_positions, stopping
-from explorer.queue.version import version
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
+from explorer.version import version
 
 AWAY_SECONDS = 30.0
 """How long an outage may last before those who wait are told to try again."""

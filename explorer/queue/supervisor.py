@@ -23,12 +23,12 @@ from explorer.queue.absences import Absences
 from explorer.queue.bodies import BodyError, other_version, read_body
 from explorer.queue.broker import DOWN, VERSION, Broker, Held, connect, not_if_cancelled
 from explorer.queue.line import CANCELLED, cancelled
-from explorer.queue.version import version
 from explorer.runtime.data.offered import offered_names
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.runtime.workers.pool import WorkerLostError, WorkerPool
+from explorer.version import version
 
 LOOK_SECONDS = 0.1
 """How often an idle worker looks for a run, and a busy one for whether its run was stopped."""

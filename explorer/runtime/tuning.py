@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import Any, Literal, get_args
 
@@ -12,7 +13,13 @@ SEARCHES: tuple[SearchName, ...] = get_args(SearchName)
 FEWEST_TRIALS, MOST_TRIALS = 2, 512
 DEFAULT_TRIALS = 32
 LATEST = 0.8
-"""The share of a time limit after which no trial begins: what is left is for the last one, and for the result."""
+"""The share of a time limit by which trials are to have ended: what is left is for the result."""
+TIMED_AGAIN = 0.9
+"""The share after which nothing is timed again."""
+SURE = 2.0
+"""How many times as long as the longest trial the next one may take, as far as its beginning is concerned."""
+PREPARING = 0.2
+"""The share of the time for trials that finding out what there is to choose from may take."""
 
 
 class TuningError(ValueError):
@@ -21,14 +28,15 @@ class TuningError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """`trials` points are tried at most, the usual one first; `search` says which, and `seed` what it draws. No trial
-    begins later than `until`, by this machine's monotonic clock; None for no such end. Options that are `held` keep
-    the values that the request has."""
+    """`trials` points are tried at most, the usual one first; `search` says which, and `seed` what it draws. Trials are
+    to end by `until`, and what is timed again by `last`, by this machine's monotonic clock; None for no such end.
+    Options that are `held` keep the values that the request has."""
 
     trials: int = DEFAULT_TRIALS
     search: SearchName = "guided"
     seed: int = 0
     until: float | None = None
+    last: float | None = None
     held: tuple[str, ...] = ()
 
     @classmethod
@@ -37,7 +45,8 @@ class Tuning:
         given = {"seconds": None, **fields}
         seconds = given.pop("seconds")
         if "until" not in given and seconds is not None:
-            given["until"] = monotonic() + LATEST * seconds
+            now = monotonic()
+            given.update(until=now + LATEST * seconds, last=now + TIMED_AGAIN * seconds)
         try:
             found = cls(**{**given, "held": tuple(given.get("held", ()))})
         except TypeError as error:
@@ -50,7 +59,16 @@ class Tuning:
             raise TuningError(f"A seed is a whole number from 0, not {found.seed}.")
         return found
 
+    def is_late_for(self, seconds: float) -> bool:
+        """Whether no trial may begin any more, after one that took so long."""
+        return self.until is not None and monotonic() + SURE * seconds > self.until
+
     @property
-    def is_late(self) -> bool:
-        """Whether no more trials may begin."""
-        return self.until is not None and monotonic() > self.until
+    def preparing(self) -> float:
+        """Seconds that finding out what there is to choose from may still take."""
+        return inf if self.until is None else PREPARING * (self.until - monotonic())
+
+    @property
+    def timing_again(self) -> float:
+        """Seconds that there are for timing the best again."""
+        return inf if self.last is None else self.last - monotonic()

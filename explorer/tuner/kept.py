@@ -21,6 +21,7 @@ from explorer.compiler.codegen.binary.kept import folder
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.decisions import Value
 from explorer.runtime.runs.request import RunRequest
+from explorer.version import version
 
 NAME = "tuned.sqlite"
 MOST = 10_000
@@ -44,6 +45,8 @@ class Found:
     machine: dict[str, int | float]
     gain: float
     at: str
+    part: str = ""
+    """What the gain was found on, where that was not all of the data: "a part of the data"."""
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Found | None:
@@ -51,7 +54,7 @@ class Found:
         tuned = result["tuned"]
         if not tuned["choices"] or not result["matches_reference"]:
             return None
-        return cls(tuned["options"], tuned["schedule"], tuned["machine"], tuned["gain"], result["date"])
+        return cls(tuned["options"], tuned["schedule"], tuned["machine"], tuned["gain"], result["date"], tuned["part"])
 
 
 def usual_file() -> Path | None:
@@ -61,13 +64,13 @@ def usual_file() -> Path | None:
 
 
 def key_of(request: RunRequest, compilation: Compilation, device: str) -> str:
-    """What tells a search from any other: the text, what it was compiled with, the data and the device; not the seed,
-    which says what numbers there are to compute with."""
+    """What tells a search from any other: the text, what it was compiled with, the data and the device, and the
+    compiler and the machine that it searched with; not the seed, which says what numbers there are to compute with."""
     asked = {
         **{"text": request.text, "name": compilation.name, "sizes": dict(compilation.sizes)},
         **{"options": compilation.options.to_json(), "machine": dict(request.machine)},
         **{"data": request.data, "file": _digest_of(request.data), "batch": request.batch},
-        **{"on": request.on, "device": device},
+        **{"on": request.on, "device": device, "version": version("compiler", "machine")},
     }
     return sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 

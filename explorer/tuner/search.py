@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from time import perf_counter
 from typing import Protocol
 
 import numpy as np
@@ -32,20 +33,29 @@ class Trials:
 
     time: Callable[[int], float]
     budget: int
-    over: Callable[[], bool] = lambda: False
-    """Whether there is no time left for another, as the budget is of a number. One there is time for in any case."""
+    over: Callable[[float], bool] = lambda longest: False
+    """Whether there is no time left for another, by the seconds that the longest took, as the budget is of a number.
+    One there is time for in any case."""
     coming: Callable[[list[int]], None] = lambda points: None
     """Told which points are likely to be asked for next, so that they can be compiled ahead."""
     order: list[int] = field(default_factory=list)
     times: dict[int, float] = field(default_factory=dict)
+    longest: float = 0.0
+    was_late: bool = False
+    """Whether one was not begun because there was no time."""
 
     def take(self, point: int) -> float:
         """The time of a point. Raises BudgetSpent."""
         if point not in self.times:
-            if self.order and (len(self.order) >= self.budget or self.over()):
+            if self.order and len(self.order) >= self.budget:
+                raise BudgetSpent
+            if self.order and self.over(self.longest):
+                self.was_late = True
                 raise BudgetSpent
             self.order.append(point)
+            began = perf_counter()
             self.times[point] = self.time(point)
+            self.longest = max(self.longest, perf_counter() - began)
         return self.times[point]
 
     @property

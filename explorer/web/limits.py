@@ -68,7 +68,7 @@ RUN_SECONDS = 30.0
 PEER_COMPILE_SECONDS = 60.0
 """How long torch.compile may compile beside a run, which may take so much longer: 13 s of two cores for TransR."""
 RUN_MEMORY = 4 << 30
-STOP_SECONDS = RUN_SECONDS
+STOP_SECONDS = RUN_SECONDS + PEER_COMPILE_SECONDS
 """How long runs may go on once the server has been asked to end."""
 SOCKETS = 500
 SOCKETS_PER_STUDENT = 12

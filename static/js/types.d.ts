@@ -317,6 +317,8 @@ export interface Space {
   /** What predicts, or why nothing does. */
   by: string;
   budget: number;
+  /** What trials are on, where that is not all of the data. */
+  part: string;
   /** What random search is expected to have after each trial, by the predictions, as shares of the usual point. */
   expected: number[] | null;
 }
@@ -354,6 +356,8 @@ export interface Tuned {
   trials: number;
   points: number;
   kept: boolean;
+  /** What the gain was found on, where that is not all of the data. */
+  part: string;
 }
 export interface Failed {
   event: "failed";

@@ -149,6 +149,11 @@ def test_real_graphs_take_the_place_of_generated_ones(tmp_path: Path, monkeypatc
     rows = {row.label: row for row in cuke.figure_8().rows}
     assert set(rows) == {"FB15k", "FB15k-237", "BioKG", "WN18 (real)"}
     assert rows["WN18 (real)"].ours["p=1"] == 4, "one relation in each of four chunks"
+    assert "here FB15k, FB15k-237, BioKG." in cuke.figure_8().note
+    real = str(tmp_path / "wn18.npz")
+    monkeypatch.setattr(cuke, "REAL", dict.fromkeys(cuke.PRESETS, real))
+    for table in (cuke.figure_8(), cuke.table_4()):
+        assert "generated" not in table.note, "all are real"
     with pytest.raises(SystemExit):
         papers.main(["cuke", "copies", "--data", str(tmp_path / "none")])
 

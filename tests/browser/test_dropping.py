@@ -9,10 +9,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import edit_of, expect_edit_after, run_on
+from tests.browser.driving import edit_of, editor_text, expect_edit_after, run_on, write
 
 pytestmark = pytest.mark.browser
 
+SUM = "op Sum(b: bag of row):\n    param T[row, 4]\n    return sum(T[i] for i in b)\n"
 TRIPLES = "".join(f"e{at % 7}\tr{at % 2}\te{(at * 3) % 7}\n" for at in range(30))
 
 
@@ -59,6 +60,24 @@ def test_a_tsv_that_is_dropped_is_what_the_next_run_takes(open_page: OpenPage) -
     expect(page.locator("#run-data option").first).to_have_text("friends.tsv (dropped)")
 
 
+def test_a_run_that_is_brought_back_has_its_own_data(open_page: OpenPage) -> None:
+    """Also once the list is made anew for another family, in the place of a file that was dropped after it."""
+    page = open_page()
+    edit_of(page)
+    page.locator("#dock-toggle").click()
+    page.locator("#run-data").select_option("family.tsv")
+    run_on(page, "cpu", 16)
+    drag(page, "drop", "friends.tsv", TRIPLES)
+    expect(page.locator("#data-about")).to_have_text("7 entities, 2 relations, 30 triples")
+    page.locator("#run-history tr button").first.click()
+    expect(page.locator("#run-data")).to_have_value("family.tsv")
+    score = editor_text(page)
+    for text, family in ((SUM, "op"), (score, "score")):
+        write(page, text)
+        expect(page.locator("#dock")).to_have_attribute("data-family", family)
+    expect(page.locator("#run-data")).to_have_value("family.tsv")
+
+
 def test_real_data_stand_before_what_is_generated(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)
@@ -103,7 +122,11 @@ def test_by_keys_a_file_is_chosen_and_what_is_wrong_is_told(open_page: OpenPage)
 def test_a_model_s_text_that_is_dropped_is_still_opened(open_page: OpenPage) -> None:
     page = open_page()
     edit = edit_of(page)
-    drag(page, "drop", "mine.txt", "score Mine(h: entity, r: relation, t: entity):\n    param E[entity, 4]\n"
-         "    return sum(E[h] * E[t])\n")
+    drag(
+        page,
+        "drop",
+        "mine.txt",
+        "score Mine(h: entity, r: relation, t: entity):\n    param E[entity, 4]\n    return sum(E[h] * E[t])\n",
+    )
     expect_edit_after(page, edit)
     expect(page.locator("#model-file")).to_have_text("mine.txt")

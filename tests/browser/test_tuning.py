@@ -254,7 +254,8 @@ def test_decisions_of_kernels_are_taken_over_and_compared(open_page: OpenPage, a
             if order["type"] != "run":
                 return
             labels = {"run": order["run"], "edit": order["edit"]}
-            said = [events.space(len(points), genes, "ms", "measured", len(tried) + 4, "Made up.", [1.0, 0.8, 0.7])]
+            about = "Made up.", [1.0, 0.8, 0.7], "a part of the data"
+            said = [events.space(len(points), genes, "ms", "measured", len(tried) + 4, *about)]
             for number, point in enumerate(tried):
                 value = 2.0 / (1 + number)
                 said.append(events.trial(number, points.at(point), value, "timed", value, predicted=value * 1.1))
@@ -276,6 +277,9 @@ def test_decisions_of_kernels_are_taken_over_and_compared(open_page: OpenPage, a
     expect(page.locator("#run-plane .chip.differs")).to_have_count(len(changed))
     page.locator("#stop").click()
     expect(page.locator("#run-main .unsteady")).to_contain_text("What was found until then is kept.")
+    expect(page.locator("#run-summary")).to_contain_text("the usual's speed, on a part of the data in single trials")
+    expect(page.locator("#run-summary")).to_contain_text("not timed again")
+    expect(page.locator("#run-history tr").first).to_contain_text("a single trial")
     assert violations(page, axe) == []
     edit = edit_of(page)
     page.get_by_role("button", name="Compare with the usual").click()

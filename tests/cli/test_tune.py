@@ -85,6 +85,11 @@ def test_a_later_run_takes_what_was_found_and_says_so(capsys: pytest.CaptureFixt
     _, shown, said = called(capsys, "run", path, *data, "--no-tuned")
     assert json.loads(shown)["cycles"] == plain["cycles"]
     assert "--no-tuned" not in said
+    name, value = next(iter(tuned["tuned"]["options"].items()))
+    usual = str(plain["options"][name]).lower()
+    _, shown, said = called(capsys, "run", path, *data, "--option", f"{name}={usual}")
+    assert json.loads(shown)["options"][name] == plain["options"][name] != value
+    assert f"not taken, since --option {name} was given" in said
     others: list[tuple[str, ...]] = [("--data", "RM1:L0"), ("--set", "D=8"), ("--option", "opt=1"), ("--on", "cpu")]
     for other in others:
         assert "kept" not in json.loads(called(capsys, "run", path, *data, *other)[1]), other
@@ -134,11 +139,12 @@ def test_nothing_is_kept_where_the_environment_says_so(
 def test_a_schedule_is_exported_and_taken_back(
     tmp_path: Path, fake_cuda: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from explorer.tuner.device import ahead
     from explorer.tuner.device.trials import OnDevice
     from explorer.tuner.tune import on_gpu
 
     monkeypatch.setattr(on_gpu, "MOST_POINTS", 60)
-    monkeypatch.setattr(on_gpu, "_pool", lambda: (None, 0))
+    monkeypatch.setattr(ahead, "_pool", lambda: (None, 0))
     monkeypatch.setattr(
         OnDevice, "cold", lambda self, bound: 1e-2 * sum(each.launch.threads for each in bound.launches)
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from explorer.runtime import leftovers
 from explorer.runtime.peers import compiled, timed
 from explorer.runtime.run import RunRequest, execute
 from tests.runtime.test_peer_torch import EXAMPLES, set_up
@@ -120,7 +121,7 @@ def test_folders_of_processes_that_are_gone_are_swept() -> None:
     left = Path(tempfile.mkdtemp(prefix=f"{compiled.FOLDER}{gone.pid}-"))
     mine = Path(tempfile.mkdtemp(prefix=f"{compiled.FOLDER}{os.getpid()}-"))
     try:
-        compiled._sweep()
+        leftovers.sweep(compiled.FOLDER)
         assert not left.exists()
         assert mine.exists()
     finally:

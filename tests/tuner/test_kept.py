@@ -51,6 +51,12 @@ def test_what_differs_has_a_key_of_its_own(tmp_path: Path) -> None:
     assert key(replace(ASKED, options={"opt": "3", "compact": "true"})) == key(ASKED), "what is usual, in words"
 
 
+def test_another_compiler_takes_nothing_of_what_this_one_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key(ASKED)
+    monkeypatch.setattr(kept, "version", lambda *folders: "another")
+    assert key(ASKED) != before
+
+
 def test_the_oldest_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MOST", 2)
     with Kept(tmp_path / "tuned.sqlite") as file:

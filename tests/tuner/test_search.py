@@ -8,9 +8,21 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from explorer.runtime import tuning
+from explorer.tuner import search
 from explorer.tuner.points import Gene, Points
 from explorer.tuner.replay import Replays, budget_of, expected_random, replayed
-from explorer.tuner.search import Breeding, Search, Trials, as_predicted, at_random, genetic, guided, sampled
+from explorer.tuner.search import (
+    Breeding,
+    BudgetSpent,
+    Search,
+    Trials,
+    as_predicted,
+    at_random,
+    genetic,
+    guided,
+    sampled,
+)
 
 SEARCHES: list[Search] = [at_random, sampled, as_predicted, genetic, guided]
 
@@ -169,3 +181,23 @@ def test_a_search_that_ends_early_keeps_what_it_found() -> None:
     found = replayed(points, times, sampled, times, 30, range(2))
     assert found.curves.shape == (2, 30)
     assert (found.curves[:, 4:] == found.curves[:, 3:4]).all()
+
+
+def test_no_trial_begins_that_may_not_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10 s trials have 8: after one that took 3, the next one might take 6."""
+    clock = [100.0]
+    monkeypatch.setattr(tuning, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(search, "perf_counter", lambda: clock[0])
+    asked = tuning.Tuning.of({"seconds": 10.0})
+
+    def time(point: int) -> float:
+        clock[0] += 3.0
+        return float(point)
+
+    trials = Trials(time, 100, over=asked.is_late_for)
+    assert trials.take(0) == 0.0
+    assert not trials.was_late
+    with pytest.raises(BudgetSpent):
+        trials.take(1)
+    assert trials.was_late
+    assert trials.take(0) == 0.0, "what was tried costs nothing"

@@ -68,6 +68,7 @@ def test_a_worker_that_may_start_nothing_says_so_and_runs() -> None:
 
 @pytest.mark.parametrize(("asked", "seconds"), [(True, limits.PEER_COMPILE_SECONDS), (False, None)])
 def test_what_a_worker_is_asked(asked: bool, seconds: float | None) -> None:
+    assert limits.RUN_SECONDS + (seconds or 0.0) <= limits.STOP_SECONDS, "a server that ends lets its runs end"
     message = RunMessage.model_validate({**BODY, "torch_compile": asked})
     state = create_app().state
     state.compile_refused = ""
@@ -78,6 +79,14 @@ def test_what_a_worker_is_asked(asked: bool, seconds: float | None) -> None:
     if asked:
         with pytest.raises(MessageError, match="no compiler"):
             asyncio.run(run_request(message, state))
+
+
+@pytest.mark.parametrize("more", [{"on": "dae"}, {"tune": {"trials": 4}}])
+def test_a_run_that_compiles_nothing_beside_it_has_no_more_time(more: dict[str, Any]) -> None:
+    state = create_app().state
+    state.compile_refused = ""
+    request = asyncio.run(run_request(RunMessage.model_validate({**BODY, **more}), state))
+    assert request["compile_seconds"] is None
 
 
 def test_workers_of_a_queue_have_none() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import subprocess
+import sys
+import tempfile
 import zipfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -20,7 +23,7 @@ from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.web import limits
 from explorer.web.app import create_app
-from explorer.web.dropped.files import DroppedFiles, NotTakenError
+from explorer.web.dropped.files import FOLDER, DroppedFiles, NotTakenError
 from explorer.web.dropped.routes import shown_name
 from explorer.web.entrance.students import COOKIE
 from tests.web.test_socket import events_of, order
@@ -248,6 +251,21 @@ def test_a_file_goes_some_time_after_its_page() -> None:
         files.sweep()
         assert files.find(kept["name"]) is None
         assert list(files.folder.iterdir()) == []
+
+    with_files(act)
+
+
+def test_what_a_killed_server_left_goes_with_the_next_one() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{gone.pid}-"))
+
+    async def act(files: DroppedFiles, clock: list[float], there: set[str], _: Reads) -> None:
+        assert not left.exists()
+        other = DroppedFiles(lambda _: Reads(), there.__contains__)  # type: ignore[arg-type, return-value]
+        other.open()
+        assert files.folder.exists(), "of a server that is there"
+        await other.close()
 
     with_files(act)
 

@@ -14,11 +14,11 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from time import perf_counter
 from types import FrameType
 
+from explorer.runtime import leftovers
 from explorer.runtime.peers.timed import Peer, unchecked
 from explorer.runtime.runs.request import Outcome, Setup
 
@@ -116,29 +116,11 @@ def _own_folder() -> Iterator[None]:
     from torch._inductor import config
     from torch._inductor.utils import fresh_cache
 
-    _sweep()
+    leftovers.sweep(FOLDER)
     torch._dynamo.reset()
     with (
-        tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryDirectory(prefix=leftovers.own_prefix(FOLDER), ignore_cleanup_errors=True) as folder,
         config.patch(compile_threads=1, cpp_cache_precompile_headers=False),
         fresh_cache(dir=folder),
     ):
         yield
-
-
-def _sweep() -> None:
-    """Deletes the folders of processes that were ended while they compiled."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
-        with suppress(ValueError, OSError):
-            if not _is_there(int(folder.name.removeprefix(FOLDER).split("-")[0])):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_there(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

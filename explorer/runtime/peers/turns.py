@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from time import perf_counter
 
 from explorer.runtime.runs.events import Event, timed_sample
 
+FINALS = 6
+"""Pairs that an interval is told of at the least: that of fewer is hardly more than what they happened to be."""
 SIDE_A = "A"
 """What the other side of a comparison is called, beside ours, which is its side B."""
 
@@ -41,3 +45,19 @@ def by_turns(contenders: Sequence[Contender], repeat: int) -> Iterator[Event]:
                 yield timed_sample(index, ms, of=contender.name)
             elif contender is contenders[0]:
                 return
+
+
+def finals(contenders: Sequence[Contender], repeat: int, seconds: float, most: float = inf) -> None:
+    """Fills in the samples of all, by turns with the first: as many as there is time for within `seconds`, of `repeat`
+    at most, but FINALS where that takes no longer than `most` seconds. Where it would with the last of three or more,
+    that one is left out, with the sample that it has."""
+    began, turns, left = perf_counter(), 0, list(contenders)
+    while turns < max(FINALS, repeat):
+        turns += 1
+        for _ in by_turns(left, turns):
+            pass
+        spent = perf_counter() - began
+        if turns == 1 and len(left) > 2 and FINALS * spent > most:
+            left.pop()
+        if spent >= (most if turns < FINALS else min(seconds, most)):
+            return

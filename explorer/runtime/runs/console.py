@@ -77,7 +77,8 @@ def summary(result: Mapping[str, Any]) -> str:
     bounds = result["limits"]
     if kept := result.get("kept"):
         lines.append(
-            f"  kept    as `explorer tune` found on {kept['at'][:10]}: {' '.join(flags(kept)) or 'a schedule'}"
+            f"  kept    as `explorer tune` found on {kept['at'][:10]}{on_part(kept)}:"
+            f" {' '.join(flags(kept)) or 'a schedule'}"
         )
     lines += _tuned_lines(result["tuned"]) if result.get("tuned") else []
     lines.append(f"  limits  at least {bounds['compulsory_bytes']:,} bytes to move, {bounds['flop']:,} operations")
@@ -90,11 +91,16 @@ def flags(tuned: Mapping[str, Any]) -> list[str]:
     return given + [f"--machine {name}={value}" for name, value in tuned["machine"].items()]
 
 
+def on_part(tuned: Mapping[str, Any]) -> str:
+    """What follows a gain that was found on less than all of the data."""
+    return f", on {tuned['part']}" if tuned["part"] else ""
+
+
 def _tuned_lines(tuned: Mapping[str, Any]) -> list[str]:
     """What a search has found, how to ask for it, and why."""
     before, after = (f"{_value(tuned[name])} {tuned['metric']}" for name in ("usual", "best"))
     return [
-        f"  tuned   {tuned['gain']:.3f} times as fast as usual: {after} instead of {before}, after"
+        f"  tuned   {tuned['gain']:.3f} times as fast as usual{on_part(tuned)}: {after} instead of {before}, after"
         f" {_many(tuned['trials'], 'trial')} of {_many(tuned['points'], 'point')}",
         f"  give    {' '.join(flags(tuned)) or 'nothing: the usual choice is the fastest that was found'}",
         *(f"  chosen  {line}" for line in str(Schedule.of(tuned["schedule"])).splitlines()),

@@ -61,12 +61,14 @@ def space(
     budget: int,
     by: str,
     expected: Sequence[float] | None = None,
+    part: str = "",
 ) -> Event:
     """What a search chooses from: how many points, the values of what varies, each with the usual one, and how many
     trials it may take. `by` is a sentence: what predicts the points, or why nothing does; where something does, that
-    makes `expected` of random search the best value after each trial, the usual point first, as a share of its own."""
+    makes `expected` of random search the best value after each trial, the usual point first, as a share of its own.
+    `part` is what trials are on, where that is not all of the data."""
     predicted = {"predicted": expected is not None, "expected": None if expected is None else list(expected)}
-    told = {"metric": metric, "source": source, **predicted, "by": by, "budget": budget}
+    told = {"metric": metric, "source": source, **predicted, "by": by, "budget": budget, "part": part}
     return {"event": "space", "points": points, "genes": list(genes), **told}
 
 

@@ -35,9 +35,9 @@ class Elsewhere:
         """As `OnDevice.timed`. Raises DeviceFault."""
         return dict(self._asked("timed", seconds, dict(choices), best))
 
-    def finals(self, points: Sequence[Choices], repeat: int, seconds: float) -> list[Fields]:
+    def finals(self, points: Sequence[Choices], repeat: int, seconds: float, most: float) -> list[Fields]:
         """As `OnDevice.finals`. Raises DeviceFault."""
-        return list(self._asked("finals", None, [dict(choices) for choices in points], repeat, seconds))
+        return list(self._asked("finals", None, [dict(choices) for choices in points], repeat, seconds, most))
 
     def body(self, choices: Choices) -> Fields:
         """As `OnDevice.body`. Raises DeviceFault."""
@@ -91,6 +91,6 @@ def _do(what: str, given: tuple[Any, ...]) -> Any:
         choices, best = given
         return bench.timed(_program(choices), choices, best)
     if what == "finals":
-        points, repeat, seconds = given
-        return bench.finals([(_program(choices), choices) for choices in points], repeat, seconds)
+        points, repeat, seconds, most = given
+        return bench.finals([(_program(choices), choices) for choices in points], repeat, seconds, most)
     return bench.body(*given)

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from explorer.compiler.decisions import Value
 from explorer.runtime import on_gpu
 from explorer.runtime.arrays import check_inputs
-from explorer.runtime.peers.turns import Contender, by_turns
+from explorer.runtime.peers.turns import Contender, finals
 from explorer.runtime.runs.request import Setup
 from explorer.runtime.targets.gpu.device import DeviceFault, cupy_module, current_device, faults
 from explorer.runtime.targets.gpu.program import BoundProgram, GpuProgram
@@ -22,8 +23,8 @@ from explorer.runtime.targets.gpu.timing import Stopwatch
 from explorer.tuner.device.recipes import Recipe
 
 WARM_UPS, REPEAT, FEWEST = 2, 10, 3
-"""Calls before the clock runs, the second of which records the graph of launches; then samples with cold caches
-(G-Sparse §III-D takes one and ten), and the fewest where they would take MOST_MS."""
+"""Calls before the clock runs, the second of which records the graph of launches; then samples of a trial with cold
+caches (G-Sparse §III-D takes one and ten), and the fewest where they would take MOST_MS."""
 MOST_MS = 120.0
 TOLERANCE = 1e-4
 """How far a result may be from the usual schedule's, relative to the largest value: sums in another order."""
@@ -114,9 +115,12 @@ class OnDevice:
         samples += [self.cold(bound) for _ in range(repeat - 1)]
         return {"status": "timed", "ms": float(np.median(samples))}
 
-    def finals(self, programs: Sequence[tuple[GpuProgram, Choices]], repeat: int, seconds: float) -> list[Fields]:
-        """Some points by turns, with cold caches, as often as there is time for, each held against float64 first: their
+    def finals(
+        self, programs: Sequence[tuple[GpuProgram, Choices]], repeat: int, seconds: float, most: float = inf
+    ) -> list[Fields]:
+        """Some points by turns, with cold caches, as `turns.finals` does, each held against float64 first: their
         `samples`, and what is `wrong`. Raises DeviceFault."""
+        began = perf_counter()
         found: list[Fields] = []
         contenders: list[Contender] = []
         for program, choices in programs:
@@ -125,11 +129,7 @@ class OnDevice:
                 found.append({"wrong": self.wrong(setup, program, bound)})
             self.warmed(bound)
             contenders.append(Contender("", partial(self.cold, bound)))
-        until, turns = perf_counter() + seconds, 0
-        while turns < FEWEST or (turns < repeat and perf_counter() < until):
-            turns += 1
-            for _ in by_turns(contenders, turns):
-                pass
+        finals(contenders, repeat, seconds, most - (perf_counter() - began))
         return [each | {"samples": contender.samples} for each, contender in zip(found, contenders, strict=True)]
 
     def chosen(self, choices: Choices) -> Setup:

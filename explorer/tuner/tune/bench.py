@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from explorer.compiler.decisions import Value
 from explorer.compiler.options import Options
+from explorer.runtime.peers.turns import FINALS
 from explorer.runtime.runs.events import Metric, TrialStatus
 from explorer.runtime.runs.request import Setup
 from explorer.runtime.tuning import Tuning
@@ -42,6 +43,10 @@ class Bench(ABC):
     """What points are expected to take, in any unit, before they are tried."""
     by: str
     """What predicts that, or why nothing does: a sentence."""
+    part = ""
+    """What trials are on, where that is not all of the data: "a part of the data"."""
+    hurried = False
+    """Whether there was no time to look at all that there may be to choose from."""
     apart = 0
     """Trials that `settled` may take, which the search leaves it."""
 
@@ -76,6 +81,24 @@ class Bench(ABC):
     @abstractmethod
     def why(self, chosen: int, trials: Trials) -> list[str]:
         """Why it was chosen, in sentences made of what was counted or measured."""
+
+
+def likely(trials: Trials, usual: int) -> list[int]:
+    """The two best that were faster than the usual point: points of one program, whose times are the same, once."""
+    least: dict[float, int] = {}
+    for point in trials.order:
+        least.setdefault(trials.times[point], point)
+    return [least[value] for value in sorted(least) if value < trials.times[usual]][:2]
+
+
+def is_told_apart(ratio: Mapping[str, float]) -> bool:
+    """Whether a point is faster than the usual one: so many pairs say so that their interval means something."""
+    return ratio["pairs"] >= FINALS and min(ratio["low"], ratio["ratio"]) > 1
+
+
+def too_few(pairs: int) -> str:
+    """Why nothing is said of a point that was to be timed again."""
+    return f"Another choice was not chosen: there was time for {pairs} of the {FINALS} times by turns that it takes."
 
 
 def options_of(choices: Mapping[str, Value]) -> dict[str, Value]:

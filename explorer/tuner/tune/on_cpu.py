@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import product
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.heat.predicted import predicted_costs
 from explorer.runtime.on_cpu import Program, figures
-from explorer.runtime.peers.turns import Contender, by_turns
+from explorer.runtime.peers.turns import FINALS, Contender, by_turns, finals
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.request import PREPARING, STEPS, Refused, Setup
 from explorer.runtime.targets import cpu
@@ -25,7 +25,7 @@ from explorer.runtime.times import ratio_of_medians
 from explorer.runtime.tuning import Tuning
 from explorer.tuner.points import Gene, Points
 from explorer.tuner.search import Predicted, Trials
-from explorer.tuner.tune.bench import Bench, Tried, given_options, options_of
+from explorer.tuner.tune.bench import Bench, Tried, given_options, is_told_apart, likely, options_of, too_few
 from explorer.tuner.tune.options import OF_MODELS, switches
 from explorer.tuner.tune.worth import shown, worth
 
@@ -42,6 +42,7 @@ COUNTED = (
     " copy and in multiply-adds. Caches and loops are not looked at, and what they alone change is predicted the same."
 )
 UNCOUNTED = "Nothing predicts these times: nobody knows the rows that the model's operations are done for."
+HURRIED = "Nothing predicts these times: the time limit leaves none for counting what each choice does."
 
 
 def bench(setup: Setup, tuning: Tuning) -> Generator[Event, None, ProcessorBench]:
@@ -59,9 +60,10 @@ class ProcessorBench(Bench):
     def __init__(self, setup: Setup, tuning: Tuning) -> None:
         super().__init__(setup, tuning)
         self.device = cpu.device_name()
-        self.points = points_of(setup, tuning)
-        self.predicted = _predicted(setup, self.points)
-        self.by = UNCOUNTED if self.predicted is None else COUNTED
+        end = monotonic() + tuning.preparing
+        self.points = points_of(setup, tuning, end)
+        self.hurried = monotonic() > end
+        self.predicted, self.by = _predicted(setup, self.points, end)
         self.usual: Program
         self.usual_ms = np.inf
         self.best = np.inf
@@ -121,21 +123,15 @@ class ProcessorBench(Bench):
         """The faster of the two best, timed again, where it is told apart from the usual point: the interval of how
         many times its median the other's is lies above 1."""
         points, usual = self.points, self.points.usual
-        ranked = sorted(set(trials.order) - {usual}, key=trials.times.__getitem__)
-        own = {trials.times[usual], np.inf}
-        likely = [point for point in ranked if trials.times[point] not in own][:2]
-        likely = [point for point in likely if trials.times[point] < trials.times[usual]]
+        best = likely(trials, usual)
         self.finals = {usual: self.usual}
-        for point in likely:
+        for point in best:
             self.finals[point] = self._made(self.setup.recompiled(options_of(points.at(point))))
-        repeat = max(FEWEST, self.setup.request.repeat)
-        self.samples = self._turns(self.finals, repeat, FINAL_S)
-        ratios = {point: ratio_of_medians(self.samples[usual], self.samples[point]) for point in likely}
-        faster = [
-            point
-            for point, ratio in ratios.items()
-            if self.finals[point].is_right and min(ratio["low"], ratio["ratio"]) > 1
-        ]
+        contenders = [Contender(str(point), program.measure) for point, program in self.finals.items()]
+        finals(contenders, self.setup.request.repeat, FINAL_S, self.tuning.timing_again)
+        self.samples = {point: each.samples for point, each in zip(self.finals, contenders, strict=True)}
+        ratios = {point: ratio_of_medians(self.samples[usual], self.samples[point]) for point in best}
+        faster = [point for point in best if self.finals[point].is_right and is_told_apart(ratios[point])]
         return min(faster, key=lambda point: float(np.median(self.samples[point])), default=usual)
 
     def value_of(self, point: int, trials: Trials) -> float:
@@ -150,14 +146,17 @@ class ProcessorBench(Bench):
 
     def why(self, chosen: int, trials: Trials) -> list[str]:
         """What was measured of the chosen point beside the usual one."""
-        usual, repeats = self.points.usual, len(self.samples[chosen])
+        usual = self.points.usual
         found = [self._bound("The usual choice", usual)]
         for point in self.finals.keys() - {usual}:
             ratio = ratio_of_medians(self.samples[usual], self.samples[point])
+            if ratio["pairs"] < FINALS:
+                found.append(too_few(len(self.samples[point])))
+                continue
             told = f"{ratio['ratio']:.3f} times as fast (between {ratio['low']:.3f} and {ratio['high']:.3f}, 95 %)"
             whose = "What was chosen" if point == chosen else "Another choice"
             tail = "" if ratio["low"] > 1 else ", which cannot be told from the usual one"
-            found.append(f"{whose} was {told} over {repeats} repeats by turns{tail}.")
+            found.append(f"{whose} was {told} over {ratio['pairs']} repeats by turns{tail}.")
         if chosen == usual:
             return [*found, "No other choice was found to be faster."]
         found.append(self._bound("What was chosen", chosen))
@@ -173,21 +172,27 @@ class ProcessorBench(Bench):
         return f"{whose} takes {median} ms, the median: {share:.0%} of a run is spent in {nest}."
 
 
-def points_of(setup: Setup, tuning: Tuning) -> Points:
-    """All combinations of the options that change the loops by themselves."""
+def points_of(setup: Setup, tuning: Tuning, end: float) -> Points:
+    """All combinations of the options that change the loops by themselves, of those that were looked at by the end."""
     given, own = given_options(setup, tuning), setup.compilation.options.to_json()
-    varied = switches(setup, "loops", [name for name in OF_MODELS if name not in given])
+    varied = switches(setup, "loops", (name for name in OF_MODELS if name not in given and monotonic() < end))
     every = [dict(zip(varied, values, strict=True)) for values in product(*varied.values())]
     genes = [Gene(name, values) for name, values in varied.items()]
     return Points.of(genes, every, {name: own[name] for name in varied})
 
 
-def _predicted(setup: Setup, points: Points) -> Predicted:
-    """Seconds by what is counted, of a score for one triple; None where that is not known of each point."""
-    compiled = {point: setup.compiled_with(options_of(points.at(point))) for point in range(len(points))}
-    found = [_seconds(compilation) for compilation in compiled.values()]
-    known = [each for each in found if each is not None]
-    return np.array(known) if len(known) == len(found) else None
+def _predicted(setup: Setup, points: Points, end: float) -> tuple[Predicted, str]:
+    """Seconds by what is counted, of a score for one triple, None where that is not known of each point; and what
+    predicts, or why nothing does."""
+    found: list[float] = []
+    for point in range(len(points)):
+        if monotonic() > end:
+            return None, HURRIED
+        seconds = _seconds(setup.compiled_with(options_of(points.at(point))))
+        if seconds is None:
+            return None, UNCOUNTED
+        found.append(seconds)
+    return np.array(found), COUNTED
 
 
 def _seconds(compilation: Compilation) -> float | None:

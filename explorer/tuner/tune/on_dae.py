@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from itertools import product
+from time import monotonic
 from typing import Any
 
 from explorer.compiler.decisions import Value
@@ -73,8 +74,11 @@ class MachineBench(Bench):
     def __init__(self, setup: Setup, tuning: Tuning, whole: Setup) -> None:
         super().__init__(setup, tuning)
         self.whole = whole
+        self.part = "" if setup is whole else "a part of the data"
         self.inputs: dict[str, Any] = {}
-        self.points = points_of(setup, tuning)
+        end = monotonic() + tuning.preparing
+        self.points = points_of(setup, tuning, end)
+        self.hurried = monotonic() > end
         self.apart = min(APART, tuning.trials // 2)
         self.accounts: dict[int, Account] = {}
         self._seen: dict[tuple[Any, ...], tuple[int, Tried]] = {}
@@ -235,9 +239,10 @@ def _outcome(ran: dae.DaeResult) -> tuple[Any, Mapping[str, Any]]:
     return ran.output, ran.gradients
 
 
-def points_of(setup: Setup, tuning: Tuning) -> Points:
-    """What there is to choose from: at each level of optimisation the options that change the program there."""
-    space = _space(setup, tuning)
+def points_of(setup: Setup, tuning: Tuning, end: float) -> Points:
+    """What there is to choose from: at each level of optimisation the options that change the program there, of those
+    that were looked at by the end."""
+    space = _space(setup, tuning, end)
     genes: dict[str, dict[Value, None]] = {}
     for level in space:
         for key, values in level.items():
@@ -254,11 +259,11 @@ def _named(machine: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{MACHINE}{name}": value for name, value in machine.items()}
 
 
-def _space(setup: Setup, tuning: Tuning) -> Space:
+def _space(setup: Setup, tuning: Tuning, end: float) -> Space:
     """By level what varies there, in order of what matters, as far as MOST_POINTS leave room."""
     given, own = given_options(setup, tuning), setup.compilation.options.to_json()
     levels = [own["opt"]] if "opt" in given else list(range(OPT_LEVELS))
-    parts = [dict(_candidates(setup, given, {"opt": level})) for level in levels]
+    parts = [dict(_candidates(setup, given, {"opt": level}, end)) for level in levels]
     space: Space = [{"opt": (level,)} for level in levels]
     for key in sorted({key for part in parts for key in part}, key=ORDER.index):
         more = [{key: part[key]} if key in part else {} for part in parts]
@@ -275,15 +280,21 @@ def _count(level: Mapping[str, tuple[Value, ...]]) -> int:
     return found
 
 
-def _candidates(setup: Setup, given: set[str], at: Mapping[str, Value]) -> Iterator[tuple[str, tuple[Value, ...]]]:
-    """What changes the program, or how long it takes, at a level."""
+def _candidates(
+    setup: Setup, given: set[str], at: Mapping[str, Value], end: float
+) -> Iterator[tuple[str, tuple[Value, ...]]]:
+    """What changes the machine, and what changes the program at a level, of what was looked at by the end: of each
+    option that takes a compilation."""
+    usual, machine = MachineParameters().values(), MachineParameters.of(setup.request.machine).values()
+    for name, sizes in SIZES.items():
+        if machine[name] == usual[name]:
+            yield f"{MACHINE}{name}", tuple(sorted({*sizes, int(usual[name])}))
+    if monotonic() > end:
+        return
     own = setup.compilation.options.to_json()
     here = digest(setup, "dlc", at)
     vectors = tuple(sorted({*VECTORS, int(own["vlen"])}))
     if "vlen" not in given and any(digest(setup, "dlc", {**at, "vlen": each}) != here for each in vectors):
         yield "vlen", vectors
-    yield from switches(setup, "dlc", [name for name in (*OF_MODELS, *BESIDE) if name not in given], at).items()
-    usual, machine = MachineParameters().values(), MachineParameters.of(setup.request.machine).values()
-    for name, sizes in SIZES.items():
-        if machine[name] == usual[name]:
-            yield f"{MACHINE}{name}", tuple(sorted({*sizes, int(usual[name])}))
+    varied = (name for name in (*OF_MODELS, *BESIDE) if name not in given and monotonic() < end)
+    yield from switches(setup, "dlc", varied, at).items()

@@ -7,40 +7,36 @@ the search goes on in another.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Generator
-from concurrent.futures import Future, ProcessPoolExecutor
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from explorer.runtime.data.triples import InputError
+from explorer.runtime.peers.turns import FINALS
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.request import PREPARING, STEPS, Setup
 from explorer.runtime.targets.gpu.device import DeviceFault, current_device
 from explorer.runtime.times import ratio_of_medians
 from explorer.runtime.tuning import Tuning
+from explorer.tuner.device.ahead import Ahead
 from explorer.tuner.device.elsewhere import Elsewhere, NoOtherProcess
 from explorer.tuner.device.recipes import Made, make
-from explorer.tuner.device.trials import FEWEST, Fields, OnDevice
+from explorer.tuner.device.trials import Fields, OnDevice
 from explorer.tuner.points import Points
 from explorer.tuner.search import Trials
 from explorer.tuner.space import widest
-from explorer.tuner.tune.bench import Bench, Tried, given_options
+from explorer.tuner.tune.bench import Bench, Tried, given_options, is_told_apart, likely, too_few
 from explorer.tuner.tune.options import OF_MODELS, switches
 from explorer.tuner.tune.worth import shown, worth
 
 MOST_POINTS = 2_000
-WIDENING_S, SHARE = 10.0, 0.2
-"""How long points are enumerated, and the share of the time that there is which that may take."""
+WIDENING_S = 10.0
+"""How long points are enumerated at most."""
 FINAL_S = 3.0
 """How long the two best may be timed again, by turns with the usual point."""
-MOST_COMPILERS = 12
-QUEUED = 2
-"""Points for each process that compiles, that it has or that wait for it."""
 UNTRAINED = (
     "Nothing predicts these times: the model's weights come of spaces that were recorded on a GPU, and there are none"
     " yet. The search learns from what it has timed."
@@ -83,8 +79,7 @@ class DeviceBench(Bench):
         self.body: dict[str, Any] = {}
         self.told: Counter[str] = Counter()
         self._seen: dict[str, Tried] = {}
-        self._ahead: dict[int, Future[Made]] = {}
-        self._pool, self._compilers = _pool()
+        self._ahead = Ahead(make, lambda point: (self.recipe, points.at(point), self.sizes))
 
     def tried(self, point: int) -> Tried:
         """Compiles a point and times it. Raises DeviceFault where that was the usual one."""
@@ -132,52 +127,35 @@ class DeviceBench(Bench):
         return Tried(found.get("ms"), found["status"], found.get("note", ""), found.get("about"))
 
     def _compiled(self, point: int) -> Made:
-        future = self._ahead.pop(point, None)
-        if future is not None and not future.cancelled():
-            made = future.result()
-        else:
-            made = make(self.recipe, self.points.at(point), self.sizes)
-        self.made[point] = made
-        return made
+        self.made[point] = self._ahead.made(point)
+        return self.made[point]
 
     def coming(self, points: list[int]) -> None:
-        """Has the next points compiled, as far as processes are free for it."""
-        if self._pool is None:
-            return
-        for point in points:
-            waiting = sum(not future.done() for future in self._ahead.values())
-            if waiting >= QUEUED * self._compilers:
-                return
-            if point not in self._ahead and point not in self.made:
-                self._ahead[point] = self._pool.submit(make, self.recipe, self.points.at(point), self.sizes)
+        """Has the next points compiled."""
+        self._ahead.coming(point for point in points if point not in self.made)
 
     def close(self) -> None:
         """Ends all processes."""
         self.elsewhere.close()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._ahead.close()
 
     def settled(self, trials: Trials) -> int:
         """The faster of the two best, timed again by turns with the usual point and held against float64, where it is
         told apart from it: the interval of how many times as fast it is lies above 1. Raises DeviceFault."""
         usual = self.points.usual
-        least: dict[float, int] = {}
-        for point in trials.order:
-            least.setdefault(trials.times[point], point)
-        likely = [least[ms] for ms in sorted(least) if ms < trials.times[usual]][:2]
-        wanted, repeat = [usual, *likely], max(FEWEST, self.setup.request.repeat)
+        best = likely(trials, usual)
+        wanted, how = [usual, *best], (self.setup.request.repeat, FINAL_S, self.tuning.timing_again)
         if self.here is None:
-            found = self.elsewhere.finals([self.points.at(point) for point in wanted], repeat, FINAL_S)
+            found = self.elsewhere.finals([self.points.at(point) for point in wanted], *how)
         else:
             programs = [(self.made[point].program, self.points.at(point)) for point in wanted]
-            found = self.here.finals([(p, choices) for p, choices in programs if p is not None], repeat, FINAL_S)
+            found = self.here.finals([(p, choices) for p, choices in programs if p is not None], *how)
         self.finals = dict(zip(wanted, found, strict=True))
-        faster = [point for point in likely if self._is_faster(point)]
+        faster = [point for point in best if self._is_faster(point)]
         return min(faster, key=lambda point: self.value_of(point, trials), default=usual)
 
     def _is_faster(self, point: int) -> bool:
-        ratio = self._ratio(point)
-        return not self.finals[point]["wrong"] and min(ratio["low"], ratio["ratio"]) > 1
+        return not self.finals[point]["wrong"] and is_told_apart(self._ratio(point))
 
     def _ratio(self, point: int) -> dict[str, float]:
         """How many times as fast as the usual one it is, by turns."""
@@ -205,6 +183,8 @@ class DeviceBench(Bench):
 
     def _beside(self, point: int, chosen: int) -> str:
         ratio, times = self._ratio(point), len(self.finals[point]["samples"])
+        if times < FINALS:
+            return too_few(times)
         whose = "What was chosen" if point == chosen else "Another choice"
         told = f"{ratio['ratio']:.3f} times as fast as the usual one ({ratio['low']:.3f} to {ratio['high']:.3f}, 95 %)"
         apart = "" if ratio["low"] > 1 else ", and cannot be told from it"
@@ -223,23 +203,9 @@ class DeviceBench(Bench):
         return [f"Of the trials, {', '.join(told)}."] if told else []
 
 
-def _pool() -> tuple[ProcessPoolExecutor | None, int]:
-    """Processes that compile, where there are cores that this process leaves, and how many."""
-    compilers = min(MOST_COMPILERS, (os.cpu_count() or 1) - 2)
-    if compilers < 1:
-        return None, 0
-    try:
-        pool = ProcessPoolExecutor(compilers, multiprocessing.get_context("spawn"))
-        pool.submit(os.getpid).result()
-    except OSError:  # a server's worker may start none
-        return None, 0
-    return pool, compilers
-
-
 def points_of(setup: Setup, tuning: Tuning) -> Points:
     """The decisions that matter most, with the options that change the kernels."""
     given = given_options(setup, tuning)
     options = switches(setup, "kernels", [name for name in OF_MODELS if name not in given])
-    left = WIDENING_S if tuning.until is None else min(WIDENING_S, SHARE * (tuning.until - monotonic()))
-    end = monotonic() + left
+    end = monotonic() + min(WIDENING_S, tuning.preparing)
     return widest(setup.compilation, MOST_POINTS, options, held=given, over=lambda: monotonic() > end)

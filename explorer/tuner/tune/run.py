@@ -79,7 +79,8 @@ def _space(bench: Bench) -> Event:
     genes = [{"key": gene.key, "values": list(gene.values), "usual": usual.get(gene.key)} for gene in points.genes]
     budget = min(bench.tuning.trials, len(points))
     source = TARGETS[bench.setup.request.on].source
-    return events.space(len(points), genes, bench.metric, source, budget, bench.by, _expected(bench, budget))
+    about = bench.by, _expected(bench, budget), bench.part
+    return events.space(len(points), genes, bench.metric, source, budget, *about)
 
 
 def _expected(bench: Bench, budget: int) -> list[float] | None:
@@ -97,7 +98,7 @@ def _searched(bench: Bench, post: Callable[[Event], None]) -> Found:
     points, tuning = bench.points, bench.tuning
     said = _Said(bench, post)
     budget = max(1, tuning.trials - bench.apart)
-    trials = Trials(said.value, budget, over=lambda: tuning.is_late, coming=bench.coming)
+    trials = Trials(said.value, budget, over=tuning.is_late_for, coming=bench.coming)
     SEARCHES[tuning.search](points, trials, bench.predicted, seed=tuning.seed)
     said.searched = False
     trials.budget = tuning.trials
@@ -154,15 +155,19 @@ def _tuned(bench: Bench, found: Found) -> dict[str, Any]:
         "choices": differing,
         **{"options": options_of(differing), "schedule": decided, "machine": machine_of(differing)},
         "why": [*bench.why(found.chosen, trials), *_ended(bench, trials)],
-        **{"trials": len(trials.order), "points": len(points), "kept": False},
+        **{"trials": len(trials.order), "points": len(points), "kept": False, "part": bench.part},
     }
 
 
 def _ended(bench: Bench, trials: Trials) -> list[str]:
     """That the search has ended before its trials did, or that nothing was left."""
     tried, points = len(trials.order), len(bench.points)
-    if tried == points:
-        return [f"All {points:,} points were tried." if points > 1 else "There is nothing to choose from here."]
-    if tried < bench.tuning.trials and bench.tuning.is_late:
-        return [f"The time limit ended the search after {tried} of {bench.tuning.trials} trials."]
-    return []
+    if bench.hurried:
+        found = ["The time limit left no time to find out all that there is to choose from."]
+    elif tried == points:
+        found = [f"All {points:,} points were tried." if points > 1 else "There is nothing to choose from here."]
+    else:
+        found = []
+    if trials.was_late:
+        found.append(f"The time limit ended the search after {tried} of {bench.tuning.trials} trials.")
+    return found

@@ -295,6 +295,7 @@ class Tuned(Answer):
     trials: Count
     points: Count
     kept: bool
+    part: str
 
 
 class RunFigures(Checked):

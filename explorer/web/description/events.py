@@ -87,7 +87,7 @@ class Gene(Answer):
 class Space(Event):
     """What a search chooses from, and how many trials it may take. `by` says what predicts the points, or why nothing
     does; `expected` is what random search is expected to have after each trial, by these predictions, as shares of the
-    usual point, which comes first."""
+    usual point, which comes first. `part` is what trials are on, where that is not all of the data."""
 
     event: Literal["space"]
     points: Count
@@ -98,6 +98,7 @@ class Space(Event):
     expected: list[Annotated[float, Field(ge=0, le=1)]] | None
     by: str
     budget: Count
+    part: str
 
 
 class Trial(Event):

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from explorer.runtime import leftovers
 from explorer.runtime.runs.events import Event
 from explorer.runtime.workers.pool import WorkerPool
 from explorer.web import limits
@@ -26,6 +27,8 @@ Offers = dict[str, dict[str, Any]]
 """By family of definitions, the file's entry in the list of data."""
 DROPPED = "dropped-"
 """What the names of all of them begin with."""
+FOLDER = "explorer-dropped-"
+"""What the folders begin with, before the number of the server's process."""
 _OF_ARCHIVE, _OF_GZIP = b"PK\x03\x04", b"\x1f\x8b"
 
 
@@ -84,8 +87,9 @@ class DroppedFiles:
         return self._folder
 
     def open(self) -> None:
-        """Make a folder for them, and begin to sweep it."""
-        self._folder = Path(tempfile.mkdtemp(prefix="explorer-dropped-"))
+        """Make a folder for them, and begin to sweep it; those of servers that were killed go."""
+        leftovers.sweep(FOLDER)
+        self._folder = Path(tempfile.mkdtemp(prefix=leftovers.own_prefix(FOLDER)))
         self._sweeping = asyncio.create_task(self._keep_sweeping())
 
     async def close(self) -> None:

@@ -12,10 +12,11 @@ from fastapi.responses import JSONResponse, Response
 
 from explorer.compiler.heat.heat import MACHINE_CODE
 from explorer.compiler.heat.recordings import has_recordings
+from explorer.web.edits.sent import SentEdit
 from explorer.web.entrance.leaving import while_there
 from explorer.web.heat.view import Heat, shown
 from explorer.web.instructor.students import members_only
-from explorer.web.pages import SentEdit, heat_of
+from explorer.web.pages import heat_of
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
 

@@ -19,7 +19,7 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any
 
-from explorer.queue.version import version
+from explorer.version import version
 from explorer.web import limits
 from explorer.web.shared.file import SharedFile, writing
 

@@ -12,9 +12,10 @@ from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
 from explorer.web.compiling import Compiled
+from explorer.web.edits.sent import SentEdit
 from explorer.web.entrance.leaving import while_there
 from explorer.web.instructor.students import members_only
-from explorer.web.pages import SentEdit, story_of
+from explorer.web.pages import story_of
 from explorer.web.story.view import told
 from explorer.web.templates.environment import TEMPLATES
 

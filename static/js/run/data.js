@@ -18,7 +18,7 @@ export const familyInHand = () => family;
 export const isListed = () => listed === kind;
 export const chosenData = () => select().value;
 
-let wanted = ""; // the file that was dropped last, until other data are chosen
+let wanted = ""; // the file that was dropped last, or the data of a run that was brought back, until others are chosen
 /** @type {Map<string, string>} by name what files that were dropped are called */
 const labels = new Map();
 
@@ -37,8 +37,9 @@ async function load() {
   const asked = kind;
   byId("dock").dataset.family = family;
   const answer = await fetch(`/api/data?family=${family}`);
+  if (!answer.ok) throw new Error(answer.statusText);
   /** @type {Offered[]} */
-  const sets = answer.ok ? await answer.json() : [];
+  const sets = await answer.json();
   if (asked !== kind) return;
   const lists = asked.split(" ")[1];
   list(lists ? sets.filter((set) => "for" in set && set.for === lists) : sets);
@@ -75,8 +76,8 @@ export async function chooseDropped({ name, label, offers }) {
   const offer = offers[family];
   wanted = name;
   if (!offer || ("for" in offer && kind !== `${family} ${offer.for}`)) return misfit(label, offers);
-  await reload();
-  return "";
+  const trouble = await reload();
+  return trouble && `${label} is kept, but not chosen: ${trouble}`;
 }
 
 /** @type {(label: string, offers: Dropped["offers"]) => string} */
@@ -104,7 +105,17 @@ function counted(set) {
   return "";
 }
 
-const reload = () => load().catch(() => showTrouble("The list of data sets did not arrive; reload the page."));
+/** Fetches the list; why it did not arrive, or nothing. */
+async function reload() {
+  try {
+    await load();
+    return "";
+  } catch {
+    const trouble = "The list of data sets did not arrive; reload the page.";
+    showTrouble(trouble);
+    return trouble;
+  }
+}
 
 /** @param {Facts} facts */
 function follow(facts) {
@@ -123,4 +134,7 @@ export function startData() {
   kind = kindOf(state.facts);
   reload();
   on("facts", follow);
+  on("restore", ({ data = "" }) => {
+    wanted = data; // in the place of a file that was dropped before
+  });
 }

@@ -4,7 +4,7 @@ import { shownData } from "./data.js";
 import { byId, h, icon, many, ms, whole } from "../dom.js";
 import { coreRange, levelOf, speedup, times } from "./levels.js";
 import { isTimed } from "./results.js";
-import { bestOf, progressOf, shareOf } from "../tuning/tuning.js";
+import { bestOf, isSingle, progressOf, shareOf } from "../tuning/tuning.js";
 /** @import { DaeResult, GpuResult, Result, Run } from "../types.d.ts" */
 
 /**
@@ -78,7 +78,7 @@ function summary(run, reason) {
   const [found, ...gained] = bestOf(run.tuning);
   const best = found ? [h("b.num", found), ...gained.map((words) => h("span.num", words))] : [];
   if (outcome.event !== "result")
-    return [...parts, ...best, h("span", outcome.title ?? outcome.message)];
+    return [...parts, ...best, ...(isSingle(run.tuning) ? [h("span", "not timed again")] : []), h("span", outcome.title ?? outcome.message)];
   if (!outcome.matches_reference) return [...parts, h("span.bad", "does not match the reference")];
   if (found) return [...parts, ...best, h("span", `the best of ${many(run.tuning?.trials.length ?? 0, "trial")}`)];
   const isSimulated = outcome.target === "dae";

@@ -4,7 +4,7 @@ import { byId, h, ms, short } from "../dom.js";
 import { keptRuns, nameIn } from "./kept.js";
 import { save } from "../stages/panes.js";
 import { emit } from "../state.js";
-import { leastOf } from "../tuning/tuning.js";
+import { isSingle, leastOf } from "../tuning/tuning.js";
 /** @import { Entry, Failed, Result, Run, RunOrder } from "../types.d.ts" */
 
 const KEPT = "explorer-runs";
@@ -20,7 +20,10 @@ let entries = [];
  */
 function figureOf(outcome, tuning) {
   const least = leastOf(tuning);
-  if (tuning?.space && least !== null) return tuning.space.metric === "cycles" ? `${short(least)} cycles` : `${ms(least)} ms`;
+  if (tuning?.space && least !== null) {
+    if (tuning.space.metric === "cycles") return `${short(least)} cycles`;
+    return isSingle(tuning) ? `${ms(least)} ms, a single trial` : `${ms(least)} ms`;
+  }
   if (outcome.event !== "result") return outcome.kind;
   if (!outcome.matches_reference) return "wrong";
   return outcome.target === "dae" ? `${short(outcome.cycles)} cycles` : `${ms(outcome.median_ms)} ms`;

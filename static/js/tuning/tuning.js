@@ -30,9 +30,19 @@ export function bestOf(tuning) {
   if (!tuning?.space || tuning.best === null) return [];
   const { space, best, tuned } = tuning;
   const { least, gain } = figuresOf(tuning);
-  const words = tuned && best === 0 ? "nothing faster was found" : gain ? `${times(gain)} the usual's speed` : "";
+  const faster = gain ? `${times(gain)} the usual's speed${onPart(tuning)}` : "";
+  const words = tuned && best === 0 ? "nothing faster was found" : faster && `${faster}${isSingle(tuning) ? " in single trials" : ""}`;
   return [`${figure(space, least)} ${unitOf(space)}`, words].filter(Boolean);
 }
+
+/** @param {Tuning} tuning */
+const onPart = ({ space }) => (space?.part ? `, on ${space.part}` : "");
+
+/**
+ * Whether its best is the luckiest of trials that were measured once: a tuning that was stopped has timed none again.
+ * @param {Tuning | undefined} tuning
+ */
+export const isSingle = (tuning) => Boolean(tuning?.space && !tuning.tuned && tuning.space.metric === "ms" && tuning.best !== null);
 
 /** @param {Tuning | undefined} tuning */
 export const leastOf = (tuning) => (tuning ? figuresOf(tuning).least : null);
@@ -183,7 +193,7 @@ function tell(parts, tuning, chosen, isRandom) {
   if (!space) return;
   const { least, gain } = figuresOf(tuning);
   parts.best.replaceChildren(figure(space, least), h("small", ` ${unitOf(space)} ${isTimedAgain(tuning) ? "at the end" : "best"}`));
-  parts.gain.textContent = gain ? times(gain) : "–";
+  parts.gain.textContent = gain ? `${times(gain)}${onPart(tuning)}${isSingle(tuning) ? " in single trials" : ""}` : "–";
   parts.count.textContent = `${trials.length} of ${Math.min(space.budget, space.points)}, of ${many(space.points, "point")}`;
   parts.signs.replaceChildren(...signsOf(trials));
   parts.random.textContent = randomInWords(space, isRandom);

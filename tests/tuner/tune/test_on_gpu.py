@@ -13,7 +13,7 @@ from explorer.compiler.decisions import Schedule
 from explorer.runtime.targets.gpu.device import DeviceFault
 from explorer.runtime.targets.gpu.program import BoundProgram
 from explorer.runtime.tuning import SEARCHES
-from explorer.tuner.device import elsewhere, recipes
+from explorer.tuner.device import ahead, elsewhere, recipes
 from explorer.tuner.device.trials import OnDevice
 from explorer.tuner.tune import on_gpu
 from tests.tuner.tune.searching import hold_together, of_kind, search, text_of
@@ -31,7 +31,7 @@ def few_points(monkeypatch: pytest.MonkeyPatch, fake_cuda: Any) -> None:
     """Spaces of some dozens of points, whose times differ: of all sizes of blocks, the smallest is the fastest."""
     monkeypatch.setattr(on_gpu, "MOST_POINTS", 60)
     monkeypatch.setattr(on_gpu, "WIDENING_S", 2.0)
-    monkeypatch.setattr(on_gpu, "_pool", lambda: (None, 0))
+    monkeypatch.setattr(ahead, "_pool", lambda: (None, 0))
     monkeypatch.setattr(OnDevice, "cold", lambda self, bound: threads(bound))
 
 
@@ -200,23 +200,23 @@ def test_points_are_compiled_ahead_where_there_are_cores(
     """By a pool that compiles at once: every point but the usual one was asked for before its turn."""
     from concurrent.futures import Future
 
-    ahead: list[Any] = []
+    asked: list[Any] = []
 
     class Pool:
         def submit(self, work: Any, recipe: Any, choices: Any, sizes: Any) -> Future[Any]:
-            ahead.append(choices)
+            asked.append(choices)
             done: Future[Any] = Future()
             done.set_result(work(recipe, choices, sizes))
             return done
 
         def shutdown(self, **_: Any) -> None:
-            ahead.append("shut down")
+            asked.append("shut down")
 
-    monkeypatch.setattr(on_gpu, "_pool", lambda: (Pool(), 2))
+    monkeypatch.setattr(ahead, "_pool", lambda: (Pool(), 2))
     said = search(SLS, tune={"trials": 6}, **small)
     hold_together(said)
-    assert all(trial["choices"] in ahead for trial in of_kind("trial", said)[1:])
-    assert ahead[-1] == "shut down"
+    assert all(trial["choices"] in asked for trial in of_kind("trial", said)[1:])
+    assert asked[-1] == "shut down"
 
 
 def test_what_was_given_stays(small: dict[str, Any], fake_cuda: Any) -> None:

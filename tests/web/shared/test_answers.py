@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from explorer.queue import version
+from explorer import version
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.web import limits
