@@ -263,7 +263,7 @@ def _add_tune(commands: Any) -> None:
     parser.add_argument("--search", choices=SEARCHES, default=SEARCHES[0], help=told)
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the data drawn, and of the search")
     told = (
-        "stop after so many seconds; no trial begins unless twice the longest so far ends before the last fifth of"
+        "stop after so many seconds; no trial begins unless one like the longest so far ends before the last fifth of"
         " them; default 120"
     )
     parser.add_argument("--timeout", metavar="S", type=float, default=120.0, help=told)

@@ -16,8 +16,6 @@ LATEST = 0.8
 """The share of a time limit by which trials are to have ended: what is left is for the result."""
 TIMED_AGAIN = 0.9
 """The share after which nothing is timed again."""
-SURE = 2.0
-"""How many times as long as the longest trial the next one may take, as far as its beginning is concerned."""
 PREPARING = 0.2
 """The share of the time for trials that finding out what there is to choose from may take."""
 
@@ -60,8 +58,8 @@ class Tuning:
         return found
 
     def is_late_for(self, seconds: float) -> bool:
-        """Whether no trial may begin any more, after one that took so long."""
-        return self.until is not None and monotonic() + SURE * seconds > self.until
+        """Whether no trial may begin any more, after one that took so long: the next may take as long."""
+        return self.until is not None and monotonic() + seconds > self.until
 
     @property
     def preparing(self) -> float:

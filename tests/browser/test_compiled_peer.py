@@ -31,6 +31,7 @@ def address(data_dir: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.sweep
 def test_it_is_chosen_by_key_compiles_in_sight_and_takes_its_turns(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)

@@ -56,7 +56,7 @@ def test_every_example_is_one_program(path: Path, tmp_path: Path, monkeypatch: p
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["transr", "rgcn"])
+@pytest.mark.parametrize("name", [pytest.param("transr", marks=pytest.mark.sweep), "rgcn"])
 def test_it_is_compiled_checked_and_timed_beside_a_run(name: str) -> None:
     text = next(path for path in EXAMPLES if path.stem == name).read_text()
     *before, last = run(

@@ -31,6 +31,7 @@ def test_a_server_offers_it_only_where_it_was_started_so() -> None:
         assert refused.json()["message"].startswith("torch.compile is not on offer here: it takes a server")
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not CAN, reason="needs PyTorch and g++")
 def test_a_worker_that_is_kept_compiles_and_times_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PEER_COMPILE_SECONDS", 250.0)  # of a host that other tests keep busy

@@ -9,6 +9,7 @@ const KEPT = "tour";
 /** @type {Stop[]} */
 let stops = [];
 let at = 0;
+let wanted = 0; // the stop that was asked for last, whose example may not be here yet
 /** @type {Kept | null} the reader's own text, where the tour took its place */
 let before = null;
 /** @type {(kept: Kept) => void} */
@@ -50,7 +51,7 @@ export async function startStops() {
 }
 
 /** @param {number} by */
-export const step = (by) => show(at + by);
+export const step = (by) => show(wanted + by);
 
 async function fetchStops() {
   const answer = stops.length ? null : await fetch("/guide/tour").catch(() => null);
@@ -60,11 +61,20 @@ async function fetchStops() {
 
 /** @param {number} number */
 async function show(number) {
-  if (!(await fetchStops())) return say("The tour did not arrive. Try again.");
+  if (number < 0) return;
+  wanted = number;
+  if (!(await fetchStops())) {
+    wanted = at;
+    return say("The tour did not arrive. Try again.");
+  }
   if (number >= stops.length) return close();
   const stop = stops[number];
   const text = await fetchExample(stop.example);
-  if (text === null) return say("The example did not arrive. Try again.");
+  if (number !== wanted) return; // another has been asked for since
+  if (text === null) {
+    wanted = at;
+    return say("The example did not arrive. Try again.");
+  }
   at = number;
   paint();
   const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
@@ -108,6 +118,6 @@ export async function startTour(put) {
   offer();
   const kept = sessionStorage.getItem(KEPT);
   if (!kept || !(await fetchStops()) || !stops[Number(kept)]) return;
-  at = Number(kept);
+  at = wanted = Number(kept);
   paint();
 }

@@ -125,7 +125,10 @@ def shifted(kernel: ScheduledKernel) -> Iterator[ScheduledKernel]:
     return (replace(kernel, body=body) for body in bodies(kernel.body))
 
 
-@pytest.mark.parametrize(("model", "shape"), [("hgt", "any"), ("rgat_heads", "any"), ("rgcn", "one row")])
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [pytest.param("hgt", "any", marks=pytest.mark.sweep), ("rgat_heads", "any"), ("rgcn", "one row")],
+)
 def test_an_inspector_that_stores_other_numbers_is_found(model: str, shape: str) -> None:
     """By the rules, by what it states, or by those who read it: an element that nobody has written is no index."""
     given = Case((ROOT / "examples" / "rgnn" / f"{model}.emb").read_text(), 8, 75, {})

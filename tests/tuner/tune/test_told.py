@@ -41,6 +41,7 @@ def test_what_random_search_is_expected_to_have_is_by_the_predictions(monkeypatc
     assert len(space["expected"]) == space["budget"] == 5
 
 
+@pytest.mark.sweep
 def test_what_was_chosen_is_told_so_that_it_is_compiled_again() -> None:
     """Of SpMM's points some are others where only what differs from the usual is given: heuristics look at it."""
     compilation = explorer.compile(text_of("embedding/spmm"))
