@@ -27,7 +27,7 @@ from explorer.runtime.targets import dae
 from explorer.runtime.tuning import Tuning
 from explorer.tuner.points import Gene, Points
 from explorer.tuner.search import BudgetSpent, Trials
-from explorer.tuner.tune.bench import MACHINE, Bench, Tried, given_options, machine_of, options_of
+from explorer.tuner.tune.bench import MACHINE, OnTarget, Tried, given_options, machine_of, options_of
 from explorer.tuner.tune.options import OF_MODELS, digest, switches
 from explorer.tuner.tune.why_dae import Account, sentences
 
@@ -67,7 +67,7 @@ def bench(setup: Setup, tuning: Tuning) -> Generator[Event, None, MachineBench]:
     return MachineBench(part, tuning, setup)
 
 
-class MachineBench(Bench):
+class MachineBench(OnTarget):
     """The machine over data, or over the part of it that all trials are on."""
 
     metric = "cycles"

@@ -28,7 +28,7 @@ from explorer.tuner.device.trials import Fields, OnDevice
 from explorer.tuner.points import Points
 from explorer.tuner.search import Trials
 from explorer.tuner.space import widest
-from explorer.tuner.tune.bench import Bench, Tried, given_options, is_told_apart, likely, too_few
+from explorer.tuner.tune.bench import OnTarget, Tried, given_options, is_told_apart, likely, too_few
 from explorer.tuner.tune.options import OF_MODELS, switches
 from explorer.tuner.tune.worth import shown, worth
 
@@ -60,7 +60,7 @@ def bench(setup: Setup, tuning: Tuning) -> Generator[Event, None, DeviceBench]:
     return DeviceBench(setup, tuning, points)
 
 
-class DeviceBench(Bench):
+class DeviceBench(OnTarget):
     """The device, or another process on it once a kernel has broken this one's context."""
 
     metric = "ms"
