@@ -17,25 +17,31 @@ from explorer.tuner.recorded import Recorded
 FOLDER = Path(__file__).parent / "spaces"
 ENDING = ".json.xz"
 LEFT_OUT = "left_out.npz"
-"""Of each space what its points without repeats are predicted to take, float16 logarithms [points]."""
+KERNEL_LEFT_OUT = "kernel_left_out.npz"
+"""Of each space what its points without repeats are predicted to take, float16 logarithms [points], by models trained
+without it, and without all of its kernel."""
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """The recorded spaces in a folder by their names, "spmm/arxiv-128", in order."""
+    found = {path.relative_to(folder).as_posix().removesuffix(ENDING): path for path in folder.rglob(f"*{ENDING}")}
+    return dict(sorted(found.items()))
 
 
 def names() -> list[str]:
     """What the spaces are called, in order."""
-    return sorted(path.name.removesuffix(ENDING) for path in FOLDER.glob(f"*{ENDING}"))
+    return list(files(FOLDER))
 
 
 def load(name: str) -> Recorded:
     """A space by its name. Raises KeyError."""
-    if name not in names():
-        raise KeyError(name)
-    return Recorded.load(FOLDER / f"{name}{ENDING}")
+    return Recorded.load(files(FOLDER)[name])
 
 
-def left_out(name: str) -> NDArray[np.float64] | None:
+def left_out(name: str, file: str = LEFT_OUT) -> NDArray[np.float64] | None:
     """What its points without repeats are predicted to take relative to one another, [points], by a model that was
     trained on the other spaces; None where nothing is predicted."""
-    path = FOLDER / LEFT_OUT
+    path = FOLDER / file
     if not path.exists():
         return None
     with np.load(path) as found:

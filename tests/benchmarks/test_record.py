@@ -245,7 +245,7 @@ def test_spaces_are_packed_once_they_are_whole(
     assert record.main([*given, "--known", f"{tmp_path / 'first'}"]) == 1
     assert f"of {count}" in capsys.readouterr().out
     assert record.main([*given, "--known", f"{tmp_path / 'first'},{tmp_path / 'rest'}"]) == 0
-    found = Recorded.load(into / "small-bags.json.xz")
+    found = Recorded.load(into / "small" / "bags.json.xz")
     assert found.name == "Small/bags"
     assert len(found.trials) == count
     assert found.valid.all()

@@ -35,7 +35,7 @@ def test_a_recording_of_the_model_is_replayed(tmp_path: Path, capsys: pytest.Cap
     [
         (OTHER, ("--on", "gpu"), "There is no GPU. Recordings can be replayed instead: no recording is of this"),
         (OTHER, ("--on", "gpu", "--replay", NAME), f"--replay {NAME}: no recording is of this model"),
-        (RENAMED, ("--on", "gpu", "--replay", "bags-fw"), f"no such recording (did you mean '{NAME}'?)"),
+        (RENAMED, ("--on", "gpu", "--replay", "bags/fw"), f"no such recording (did you mean '{NAME}'?)"),
         (RENAMED, ("--on", "dae", "--replay", NAME), "--replay goes with --on gpu"),
         (RENAMED, ("--on", "gpu", "--option", "compact=true"), "--option does not go with a replay"),
     ],

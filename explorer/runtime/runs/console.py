@@ -54,7 +54,7 @@ def _value(value: float) -> str:
 def summary(result: Mapping[str, Any]) -> str:
     """A result in a few lines."""
     if result["source"] == "replayed":
-        told = f"{result['name']} on {result['target']}: replayed, {result['device']}, {result['date']}"
+        told = f"{result['name']} on gpu: replayed, {result['device']}"
         return "\n".join([told, *_tuned_lines(result["tuned"])])
     lines = [
         f"{result['name']} on {result['target']}: {result['device']}, {result['source']} {result['date']}",

@@ -52,8 +52,7 @@ class ReplayBench(Bench):
         super().__init__(tuning)
         self.space = space.without_repeats()
         self.points = self.space.points
-        self.date = str(space.about["date"])
-        self.device = f"recorded on {space.about['device']}"
+        self.device = f"recorded on {space.about['device']}, {space.about['date']}"
         self.predicted = shipped.left_out(tuning.replay)
         self.by = UNPREDICTED
         self.times = self.space.times("cold median")
@@ -83,10 +82,10 @@ class ReplayBench(Bench):
             "matches_reference": True,  # or it would not have been chosen
             "message": "",
             "name": self.space.name,
-            "target": "gpu",
+            "target": "recording",
             "device": self.device,
             "source": self.source,
-            "date": self.date,
+            "date": self.space.about["date"],
             "sizes": dict(about["sizes"]),
             "options": dict(about["options"]),
             "text": about["text"],
@@ -94,7 +93,7 @@ class ReplayBench(Bench):
 
     def why(self, chosen: int, trials: Trials) -> list[str]:
         """Where the times are from, and what each choice is worth by them."""
-        told = f"Nothing was measured now: all times are replayed from a recording, {self.device}, {self.date}."
+        told = f"Nothing was measured now: all times are replayed, {self.device}."
         best, found = float(self.times.min()), trials.times[chosen]
         least = f"The best of all {len(self.points):,} points takes {best:.4g} ms"
         far = f"{least}: what was found takes {found / best:.3f} times that."
