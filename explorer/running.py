@@ -96,9 +96,10 @@ def _recording(arguments: argparse.Namespace) -> str:
         others = f"; there are {', '.join(there)}" if there else ""
         told = f"--replay {arguments.replay}" if arguments.replay else f"{missing} Recordings can be replayed instead"
         raise BadInput(f"{told}: no recording is of this model{others}")
+    found.sort(key=lambda name: shipped.load(name).about["counted_on"].lower() != (arguments.data or "").lower())
     if arguments.replay is None:
         others = f" (--replay takes another one: {', '.join(found[1:])})" if found[1:] else ""
-        print(f"{missing} Replaying the recording {found[0]} instead{others}.", file=sys.stderr)
+        print(f"{missing} Replaying the recording {found[0]} instead, on its own data{others}.", file=sys.stderr)
     return found[0]
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from explorer.runtime.targets.gpu import device
-from tests.cli.calling import called, runs_here
+from explorer.tuner import shipped
+from tests.cli.calling import LAYERS, called, runs_here
 from tests.tuner.tune.test_replayed import NAME, OTHER, RENAMED, shipped_in
 
 pytestmark = runs_here
+FOLDER = shipped.FOLDER
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +25,23 @@ def test_a_recording_of_the_model_is_replayed(tmp_path: Path, capsys: pytest.Cap
     (path := tmp_path / "bags.emb").write_text(RENAMED)
     status, shown, told = called(capsys, "tune", path, "--on", "gpu", "--trials", "8")
     assert status == 0, told
-    assert f"There is no GPU. Replaying the recording {NAME} instead" in told
+    assert f"There is no GPU. Replaying the recording {NAME} instead, on its own data." in told
     first, tuned, *_ = shown.splitlines()
     assert first == "Bags/few on gpu: replayed, recorded on a made-up GPU, 2026-11-24"
     assert "of 23 points" in tuned
     assert "Nothing was measured now" in shown
+
+
+def test_a_recording_on_the_data_that_were_named_is_taken_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "FOLDER", FOLDER)
+    for data, taken in (("fb15k", "rgat/fb15k-64"), ("bgs", "rgat/bgs-32")):
+        given = ("--on", "gpu", "--trials", "3", "--data", data)
+        status, shown, told = called(capsys, "tune", LAYERS / "rgat.emb", *given)
+        assert status == 0, told
+        assert f"Replaying the recording {taken} instead" in told
+        assert shown.startswith(f"RGAT/{taken.partition('/')[2]} on gpu: replayed, recorded on NVIDIA H100")
 
 
 @pytest.mark.parametrize(
