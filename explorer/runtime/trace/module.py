@@ -1,0 +1,103 @@
+"""A traced module's replacement: its parameters under their names, and the compiled text's forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from explorer.runtime.trace.tapes.arguments import Arguments
+from explorer.runtime.trace.tapes.ids import Ids
+from explorer.runtime.trace.texts.written import OWN, Written
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How a text is called for a module: `paths` are by the name of a tensor in the text, of parameters and buffers or
+    of arguments; `modes` are those, of training, that the text is of."""
+
+    written: Written
+    ids: Ids
+    arguments: Arguments
+    paths: Mapping[str, str]
+    whole: frozenset[str]
+    modes: frozenset[bool]
+
+
+class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does without PyTorch's sources
+    """What `Traced.module` returns. It shares its parameters and buffers with the module that was traced.
+
+    It is called as that one was: tensors in the same places, anything else with the same values. Raises ValueError for
+    calls that the trace is not of."""
+
+    def __init__(self, original: Any, compiled: Any, binding: Binding) -> None:
+        super().__init__()
+        _share(original, self)
+        self.training = original.training
+        self._held = compiled, binding  # in a tuple, so that the compiled module is no part of this one's state
+
+    def extra_repr(self) -> str:
+        """The text's name."""
+        return f"traced, {self._held[0].compilation.name}"
+
+    def forward(self, *args: Any, **named: Any) -> Any:
+        """The traced module's result."""
+        compiled, binding = self._held
+        if self.training not in binding.modes:
+            mode = "training" if self.training else "evaluation"
+            raise ValueError(f"this was not traced in {mode}, in which the module does something else: trace it again.")
+        inputs = binding.arguments.tensors(args, named)
+        whole = {path: self._tensor(path, inputs) for path in binding.whole}
+        tensors = {
+            name: _rows(self._tensor(binding.paths[name], inputs), table)
+            for name, table in binding.written.tensors.items()
+        }
+        ids = binding.ids.of(whole)
+        return self._score(compiled, binding.written, ids, tensors)
+
+    def _tensor(self, path: str, inputs: Mapping[str, Any]) -> Any:
+        if path in inputs:
+            return inputs[path]
+        found: Any = self
+        for name in path.split("."):
+            found = getattr(found, name)
+        return found
+
+    def _score(self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
+        like = (
+            next(iter(ids.values())) if ids else next(each for name, each in tensors.items() if written.tensors[name])
+        )
+        count, device = len(like), like.device
+        handed = []
+        for of in written.ids.values():
+            if of in ids:
+                handed.append(ids[of])
+            else:
+                made = torch.arange if of == OWN else torch.zeros
+                handed.append(made(count, dtype=torch.int32, device=device))
+        result = compiled(*handed, **tensors)
+        return result.reshape([count if at == written.set_at else size for at, size in enumerate(written.shape)])
+
+
+def _rows(tensor: Any, table: bool) -> Any:
+    """A tensor in the shape that the text declares it in: rows, if it is a table, and no dimensions of one; a
+    number is one element."""
+    kept = tensor.shape[:1] if table else ()
+    return tensor.reshape([*kept, *(size for size in tensor.shape[len(kept) :] if size != 1)] or [1])
+
+
+def _share(original: Any, to: Any) -> None:
+    """Gives a module the parameters, buffers and inner modules of another, and nothing of what these compute."""
+    for name, parameter in original._parameters.items():
+        to.register_parameter(name, parameter)
+    for name, buffer in original._buffers.items():
+        to.register_buffer(name, buffer, persistent=name not in original._non_persistent_buffers_set)
+    for name, inner in original._modules.items():
+        if inner is not None:
+            held = nn.Module()
+            held.training = inner.training
+            _share(inner, held)
+            to.add_module(name, held)
