@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from explorer.runtime.torch.cache import Kept
 from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.ids import Ids
 from explorer.runtime.trace.texts.written import OWN, Written
@@ -17,7 +18,7 @@ from explorer.runtime.trace.texts.written import OWN, Written
 @dataclass(frozen=True)
 class Binding:
     """How a text is called for a module: `paths` are by the name of a tensor in the text, of parameters and buffers or
-    of arguments; `modes` are those, of training, that the text is of."""
+    of arguments; `whole` is what ids are made of; `modes` are those, of training, that the text is of."""
 
     written: Written
     ids: Ids
@@ -37,6 +38,7 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         super().__init__()
         _share(original, self)
         self.training = original.training
+        self._graphs: Kept[Mapping[str, Any]] = Kept()  # the ids of those that were brought last
         self._held = compiled, binding  # in a tuple, so that the compiled module is no part of this one's state
 
     def extra_repr(self) -> str:
@@ -55,8 +57,12 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
             name: _rows(self._tensor(binding.paths[name], inputs), table)
             for name, table in binding.written.tensors.items()
         }
-        ids = binding.ids.of(whole)
-        return self._score(compiled, binding.written, ids, tensors)
+        if binding.written.family == "layer":
+            brought = {path: each for path, each in whole.items() if not each.is_floating_point()}
+            sizes = tuple((path, tuple(each.shape)) for path, each in whole.items())
+            ids = self._graphs.get(brought, sizes, lambda: _apart(binding.ids.of(whole)))
+            return self._layer(compiled, binding.written, ids, tensors)
+        return self._score(compiled, binding.written, binding.ids.of(whole), tensors)
 
     def _tensor(self, path: str, inputs: Mapping[str, Any]) -> Any:
         if path in inputs:
@@ -79,7 +85,23 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
                 made = torch.arange if of == OWN else torch.zeros
                 handed.append(made(count, dtype=torch.int32, device=device))
         result = compiled(*handed, **tensors)
-        return result.reshape([count if at == written.set_at else size for at, size in enumerate(written.shape)])
+        return _shaped(result, written)
+
+    def _layer(self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
+        graph = {role: ids[of] for role, of in written.ids.items()}
+        return _shaped(compiled(**graph, num_nodes=len(tensors[written.counted]), **tensors), written)
+
+
+def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:
+    """Ids as tensors of their own, so that keeping them keeps nobody else's."""
+    return {of: each.detach() for of, each in ids.items()}
+
+
+def _shaped(result: Any, written: Written) -> Any:
+    """A result in the shape of the module's: with its rows where these are, and its dimensions of one."""
+    before = sum(size != 1 for size in written.shape[: written.set_at])
+    shape = [len(result) if at == written.set_at else size for at, size in enumerate(written.shape)]
+    return result.movedim(0, before).reshape(shape)
 
 
 def _rows(tensor: Any, table: bool) -> Any:

@@ -19,8 +19,9 @@ from explorer.runtime.trace.tapes.examples import redrawn
 from explorer.runtime.trace.tapes.ids import Ids, column, ids_of
 from explorer.runtime.trace.tapes.recorded import Recorded, other_mode, record
 from explorer.runtime.trace.tapes.tape import TraceError
+from explorer.runtime.trace.texts.layers import write_layer
 from explorer.runtime.trace.texts.names import identifier
-from explorer.runtime.trace.texts.scores import write_score
+from explorer.runtime.trace.texts.scores import is_score, write_score
 from explorer.runtime.trace.texts.written import Written
 from explorer.runtime.trace.translate import Translation, translate
 
@@ -121,4 +122,4 @@ def _written(module: Any, run: Recorded, translation: Translation) -> Written:
     name = identifier(type(module).__name__)
     given = {id(tensor): identifier(argument) for argument, tensor in run.inputs.items()}
     ids = {each.name: given[id(each.ids)] for each in translation.maps.values() if id(each.ids) in given}
-    return write_score(name, translation, ids)
+    return write_score(name, translation, ids) if is_score(translation) else write_layer(name, translation)

@@ -13,8 +13,9 @@ from explorer.runtime.trace.tapes.ids import column
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, tensors_in
 from explorer.runtime.trace.texts.names import assigned_names
+from explorer.runtime.trace.values.elementwise import realized
 from explorer.runtime.trace.values.expressions import Node, Nodes, set_of, walk
-from explorer.runtime.trace.values.tensors import Unsayable, Value, of_node, splat
+from explorer.runtime.trace.values.tensors import REPEATED, SET, Unsayable, Value, of_node, splat, viewed
 
 REACH = "docs/TRACE.md says what can be traced."
 INDEXES = {"embedding": 1, "index_select": 2, "index_add": 2, "scatter_add": 2, "scatter_reduce.two": 2}
@@ -65,6 +66,9 @@ class Translation:
         self._tape = tape
         self._values: dict[int, Value] = {}
         self._stale: set[int] = set()
+        self._parts: dict[int, int] = {}  # by tensor, the call that it is one of several results of, which lie apart
+        self._call: Call | None = None
+        self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
         self._named: tuple[Where | None, list[Node]] = None, []
         self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes))}
         self._fixed = {id(each.tensor) for each in given}
@@ -76,6 +80,7 @@ class Translation:
         """Reads the tape; `result` is the tensor that the module returned."""
         for call in self._tape.calls:
             if call.floating:
+                self._call = call
                 try:
                     self._read(call)
                 except (Unsayable, AssertionError, KeyError, IndexError, TypeError, ValueError) as error:
@@ -100,6 +105,8 @@ class Translation:
             self._overwritten(call, made)
             return
         values = list(made) if isinstance(made, list | tuple) else [made]
+        if len(values) > 1:
+            self._parts |= {id(tensor): id(call) for tensor in tensors_in(call.returned)}
         for tensor, value in zip(tensors_in(call.returned), values, strict=False):
             if value is not None:
                 assert value.shape == tuple(tensor.shape), f"{value.shape} for {tuple(tensor.shape)}"
@@ -128,7 +135,9 @@ class Translation:
             )
         memory = target.untyped_storage().data_ptr()
         for other in self._tape.kept_at(memory):
-            if other is not target:
+            if other is not target and (
+                id(other) not in self._parts or self._parts[id(other)] != self._parts.get(id(target))
+            ):
                 if id(other) in self._fixed:
                     raise TraceError(
                         f"{call.operator}: a part of a parameter or input is changed in place.", call.where
@@ -159,7 +168,7 @@ class Translation:
         inner = tuple(size for place, size in enumerate(shape) if place != over and size != 1)
         return of_node(self.nodes.make("tensor", (), inner, of, (each.name,)), shape, over)
 
-    def map_of(self, ids: Any, dim: int | None = None) -> tuple[str, str, int]:
+    def map_of(self, ids: Any, dim: int | None = None, home: str = "") -> tuple[str, str, int]:
         """See `Context`."""
         places = [place for place, size in enumerate(ids.shape) if size != 1] if dim is None else [dim]
         if len(places) != 1 or ids.shape[places[0]] not in self._sets:
@@ -173,6 +182,8 @@ class Translation:
             self.maps[key] = Map(f"map{len(self.maps)}", self._sets[len(key)], ids, along)
         elif id(ids) in self._fixed:
             self.maps[key] = replace(self.maps[key], ids=ids, along=along)
+        if home:
+            self.maps[key].codomains.add(home)
         return self.maps[key].name, self.maps[key].domain, along
 
     def set_of_size(self, size: int) -> str:
@@ -206,7 +217,25 @@ class Translation:
 
     def over_set(self, name: str, value: Value) -> Value:
         """See `Context`."""
-        raise Unsayable(f"a {name} goes over all rows of the batch or graph, which mixes them")
+        if name not in ("sum", "mean", "max", "min", "prod"):
+            raise Unsayable(f"a {name} goes over all rows of the batch or graph")
+        if any(atom.axis == REPEATED for atom in value.atoms()):
+            value = realized(self.nodes, value)
+        made = self.nodes.make("total", (value.node,), value.node.shape, "", (name,))
+        assert self._call is not None
+        self.totals[made] = self._call
+        return Value(made, tuple(tuple(a for a in dim if a.axis != SET) for dim in value.dims))
+
+    @property
+    def set_dim(self) -> int:
+        """The dimension of the result that its rows are."""
+        return next(place for place, dim in enumerate(self.result.dims) if any(atom.axis == SET for atom in dim))
+
+    def settled(self) -> Value:
+        """The result with all its dimensions in their order."""
+        made = realized(self.nodes, self.result)
+        self.result = viewed(self.nodes, made, made.shape)
+        return self.result
 
 
 def _set_sizes(tape: Tape, sizes: Iterable[int]) -> list[int]:

@@ -107,14 +107,14 @@ REFUSED = {
     sorting: ("aten.sort", "Write the line with others", "m.entities(h).sort"),
     without_gradients: ("aten.embedding", "no_grad", "weight = m.relations(r) * 2"),
     keeping_back: ("", "gradient", "entities"),
-    changing: ("mul_.Tensor", "changed in place|without gradients", "m.entities.weight.mul_"),
+    changing: ("entities.weight", "outside of forward", "m.entities.weight.mul_(0.5)"),
     pairs: ("mm", "every element of the batch", "m.entities(t).T"),
     one_to_all: ("mm", "batch|index sets", "m.entities.weight.T"),
     rows: ("", "one number for each row", "6"),
     padded: ("embedding", "padding_idx", "m.padded(h)"),
     noisy: ("rand", "drawn at random", "torch.rand(h.shape)"),
     two: ("", "tuple", ""),
-    normed: ("", "training|changes its|changed in place", ""),
+    normed: ("running_mean|num_batches_tracked", "changed in place", "m.bn(m.entities(h)"),
 }
 
 
@@ -153,3 +153,7 @@ def test_ids_that_no_row_has_are_refused_at_the_call() -> None:
         replacement(torch.tensor([9]), torch.tensor([0]), torch.tensor([0]))
     with pytest.raises(ValueError, match="traced with the tensors"):
         replacement(torch.tensor([1]), torch.tensor([0]), 3)
+    with pytest.raises(ValueError, match=r"h is \[any, 4\] of whole numbers, but this was traced with \[any\]"):
+        replacement(torch.zeros(3, 4, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), CALL[2][:3])
+    with pytest.raises(ValueError, match="r has the shape"):  # which eager would repeat
+        replacement(CALL[0], CALL[1][:1], CALL[2])

@@ -18,9 +18,9 @@ class Context(Protocol):
     def value(self, each: Any) -> Value:
         """A tensor's value, or that of a number. Raises Unsayable for one of integers, which is not a number here."""
 
-    def map_of(self, ids: Any, dim: int | None = None) -> tuple[str, str, int]:
-        """A tensor of ids, which go along a dimension, the only one unless it is given: the name of the map, its set,
-        and the dimension."""
+    def map_of(self, ids: Any, dim: int | None = None, home: str = "") -> tuple[str, str, int]:
+        """A tensor of ids, which go along a dimension, the only one unless it is given, to the set `home`, if they are
+        reduced: the name of the map, its set, and the dimension."""
 
     def set_of_size(self, size: int) -> str:
         """The index set with so many elements; "" for a size of an element's."""

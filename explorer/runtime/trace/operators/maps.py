@@ -66,8 +66,8 @@ def _scattered(name: str, at: int) -> Entry:
 
 
 def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value, name: str) -> Value:
-    along, of, _ = context.map_of(ids, dim if ids.dim() > 1 else 0)
     home = context.set_of_size(base.shape[dim])
+    along, of, _ = context.map_of(ids, dim if ids.dim() > 1 else 0, home)
     atoms = source.dims[dim]
     if not home or len(atoms) != 1 or atoms[0].axis >= 0 or source.node.set not in ("", of):
         raise Unsayable("ids scatter elements that are no rows of the batch or graph")

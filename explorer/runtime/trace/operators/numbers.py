@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
+from math import inf, log
 from typing import Any
 
 from explorer.runtime.trace.operators.context import Context, Entry, binary, function, negative
@@ -25,17 +25,21 @@ def between(operator: str) -> Entry:
         a, b = (context.value(each) for each in call.arguments[:2])
         root = a.node
         if b.node.operator == "number" and b.node.data == (inf,):
-            if operator == "==" and root.operator == "call" and root.data[0] == "pow" and _exponent(root) < 0:
-                zero = context.value(0.0)
-                return binary(context, "==", Value(root.operands[0], a.dims), zero)  # x ** -p is infinite at 0 alone
-            raise Unsayable("infinity has no name in the model language")
+            where = _infinite_where(root)
+            if operator != "==" or where is None:
+                raise Unsayable("infinity has no name in the model language")
+            return binary(context, "==", Value(where, a.dims), context.value(0.0))
         return binary(context, operator, a, b)
 
     return entry
 
 
-def _exponent(node: Node) -> float:
-    return float(str(node.data[1]))
+def _infinite_where(node: Node) -> Node | None:
+    """What is 0 where an expression is infinite: x of 1 / x, and of x to a power below 0."""
+    if node.operator == "call" and node.data[0] == "pow" and float(str(node.data[1])) < 0:
+        return node.operands[0]
+    over_one = node.operator == "/" and node.operands[0].operator == "number"
+    return node.operands[1] if over_one and node.operands[1].shape == node.shape else None
 
 
 def _added(context: Context, call: Any) -> Value:
@@ -89,6 +93,14 @@ def _power(context: Context, call: Any) -> Value:
     return power(context, context.value(call.arguments[0]), float(call.arguments[1]))
 
 
+def _exponential(context: Context, call: Any) -> Value:
+    base = float(call.arguments[0])
+    if base <= 0:
+        raise Unsayable("the base of a power is not positive")
+    exponent = multiplied(context.nodes, context.value(log(base)), context.value(call.arguments[1]))
+    return function(context, "exp", [exponent])
+
+
 def _reciprocal_root(context: Context, call: Any) -> Value:
     return binary(context, "/", context.value(1), function(context, "sqrt", [context.value(call.arguments[0])]))
 
@@ -126,6 +138,16 @@ def _where(context: Context, call: Any) -> Value:
 def _masked_fill(context: Context, call: Any) -> Value:
     value, mask, filled = (context.value(each) for each in call.arguments)
     return chosen(context, mask, filled, value)
+
+
+def _put(context: Context, call: Any) -> Value:
+    """`x[mask] = number`, the mask being of floats."""
+    base, indices, put = call.arguments[:3]
+    value, number = context.value(base), context.value(put)
+    mask = context.value(indices[0]) if len(indices) == 1 else None
+    if mask is None or mask.shape != value.shape or number.shape != () or call.argument(3, "accumulate", False):
+        raise Unsayable("elements are put into the places that ids name")
+    return chosen(context, mask, number, value)
 
 
 def _elu(context: Context, call: Any) -> Value:
@@ -198,6 +220,9 @@ TABLE: Mapping[str, Entry] = {
     "leaky_relu": _leaky,
     "clamp": _clamp,
     "clamp.Tensor": _clamp,
+    "clamp_min.Tensor": pair("max"),
+    "clamp_max.Tensor": pair("min"),
+    "pow.Scalar": _exponential,
     "clamp_min": lambda context, call: clamped(context, context.value(call.arguments[0]), call.arguments[1], None),
     "clamp_max": lambda context, call: clamped(context, context.value(call.arguments[0]), None, call.arguments[1]),
     "hardtanh": _hardtanh,
@@ -208,6 +233,7 @@ TABLE: Mapping[str, Entry] = {
     "where.ScalarOther": _where,
     "masked_fill.Scalar": _masked_fill,
     "masked_fill.Tensor": _masked_fill,
+    "index_put": _put,
     "elu": _elu,
     "softplus": _softplus,
     "gelu": _gelu,

@@ -176,6 +176,8 @@ def _filled(context: Context, values: Sequence[Value], but: int) -> list[Value]:
 def _joined(context: Context, call: Any) -> Value:
     values = [context.value(each) for each in call.arguments[0]]
     values = [value for value in values if value.shape != (0,)]
+    if len(values) == 1:
+        return values[0]
     dim = values[0].place(call.argument(1, "dim", 0))
     return joined(context, values, dim)
 
@@ -273,7 +275,7 @@ TABLE: Mapping[str, Entry] = {
     "repeat": _tiled,
     "select.int": lambda context, call: selected(context, context.value(call.arguments[0]), *call.arguments[1:3]),
     "slice.Tensor": _slice,
-    **dict.fromkeys(("split.Tensor", "split_with_sizes"), _split),
+    **dict.fromkeys(("split.Tensor", "split_with_sizes", "unsafe_split.Tensor", "unsafe_split_with_sizes"), _split),
     "unbind.int": _unbound,
     "cat": _joined,
     "stack": _stacked,

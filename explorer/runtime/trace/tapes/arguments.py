@@ -9,15 +9,20 @@ from typing import Any
 
 import torch
 
+from explorer.runtime.trace.tapes.examples import set_dim
 from explorer.runtime.trace.tapes.tape import TraceError, tensors_in
+
+Form = tuple[tuple[int | None, ...], bool]
+"""A tensor's shape, None for the dimension that its rows are, and whether it is of floats."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How calls are made, and read: `others` are the arguments of the traced call that are no tensors."""
+    """How calls are made, and read: `forms` are the shapes and kinds of the tensors of the traced call, `others` the
+    arguments of it that are no tensors."""
 
     signature: inspect.Signature
-    names: tuple[str, ...]
+    forms: Mapping[str, Form]
     others: Mapping[str, Any]
 
     @classmethod
@@ -35,7 +40,7 @@ class Arguments:
                 raise TraceError(f"{name} is a {type(each).__name__} of tensors: hand each in by itself.")
         for name, tensor in tensors.items():
             _check(name, tensor)
-        return cls(signature, tuple(tensors), others), tensors
+        return cls(signature, {name: _form(tensor) for name, tensor in tensors.items()}, others), tensors
 
     def call(self, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with these tensors."""
@@ -50,9 +55,24 @@ class Arguments:
         bound = _bound(self.signature, args, named)
         tensors = {name: each for name, each in bound.items() if isinstance(each, torch.Tensor)}
         others = {name: each for name, each in bound.items() if name not in tensors}
-        if tuple(tensors) != self.names or others != self.others:
-            raise ValueError(f"this was traced with the tensors {', '.join(self.names)} and {dict(self.others)}.")
+        if tuple(tensors) != tuple(self.forms) or others != self.others:
+            raise ValueError(f"this was traced with the tensors {', '.join(self.forms)} and {dict(self.others)}.")
+        for name, tensor in tensors.items():
+            if _form(tensor) != self.forms[name]:
+                raise ValueError(
+                    f"{name} is {_said(_form(tensor))}, but this was traced with {_said(self.forms[name])}."
+                )
         return tensors
+
+
+def _form(tensor: Any) -> Form:
+    rows = set_dim(tensor)
+    return tuple(None if dim == rows else size for dim, size in enumerate(tensor.shape)), tensor.is_floating_point()
+
+
+def _said(form: Form) -> str:
+    sizes = ", ".join("any" if size is None else str(size) for size in form[0])
+    return f"[{sizes}] of {'floats' if form[1] else 'whole numbers'}"
 
 
 def _bound(signature: inspect.Signature, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:

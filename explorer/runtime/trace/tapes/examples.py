@@ -41,7 +41,10 @@ def redrawn(inputs: Mapping[str, Any], fixed: set[int], count: int) -> list[Exam
     free = _primes(fixed | static)
     made = []
     for number in range(count):
-        sizes = {size: next(prime for prime in free if prime >= size) for size in groups}
+        sizes: dict[int, int] = {}
+        for size in groups:  # whose differences are others in each example
+            least = max([size, *(other + 7 + 4 * number for other in sizes.values())])
+            sizes[size] = next(prime for prime in free if prime >= least)
         generator = torch.Generator().manual_seed(number)
         drawn = {name: _drawn(tensor, sizes, generator) for name, tensor in inputs.items()}
         made.append(Example(drawn, tuple(sizes.values())))
@@ -76,7 +79,7 @@ def _drawn(tensor: Any, sizes: Mapping[int, int], generator: Any) -> Any:
         drawn = (
             torch.randn(shape, generator=generator, dtype=tensor.dtype) if dim is not None else tensor.detach().clone()
         )
-        return drawn.requires_grad_(tensor.requires_grad)
+        return drawn.requires_grad_()
     if tensor.numel() == 0:
         raise TraceError("the example has no ids: trace with one that has some.")
     if dim is None:

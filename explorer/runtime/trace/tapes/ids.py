@@ -149,7 +149,7 @@ class _Comparison:
 
     def _writes(self, call: Call, needed: set[str | int]) -> bool:
         """Whether a call changes memory that one of the needed calls returned."""
-        if not call.operator.partition(".")[0].endswith("_"):
+        if not call.in_place:
             return False
         memory = call.arguments[0].untyped_storage().data_ptr()
         results = (self._calls[0][source].returned for source in needed if isinstance(source, int))

@@ -34,8 +34,9 @@ class Recorded:
 
     @property
     def whole(self) -> dict[str, Any]:
-        """The tensors of integers that were given, by path or argument."""
-        return {each.path: each.tensor for each in self.given if not each.tensor.is_floating_point()}
+        """What ids are made of, by path or argument: the inputs, of floats for their sizes, and buffers of integers."""
+        buffers = {each.path: each.tensor for each in self.given if not each.tensor.is_floating_point()}
+        return {**self.inputs, **buffers}
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -61,7 +62,11 @@ def record(module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, 
         result = torch.func.functional_call(module, own, args, named)
     for each in given:
         if (each.tensor.data_ptr(), each.tensor._version) != before[each.name]:
-            raise TraceError(f"the module changes its {each.kind} {each.path} as it runs: a text only computes.")
+            raise TraceError(
+                f"the module's {each.kind} {each.path} is changed in place: a text only computes. Make a new tensor of "
+                "it, or do it outside of forward.",
+                tape.changed(each.tensor),
+            )
     if not isinstance(result, torch.Tensor):
         raise TraceError(f"the module returns a {type(result).__name__}: a text has one result, a tensor.")
     return Recorded(tape, tuple(given), result)

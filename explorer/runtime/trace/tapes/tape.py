@@ -8,6 +8,7 @@ refused where it happens, with the line of the user's that asks for it.
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_OURS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+_OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 _NUMBERS = {"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal", "aten::allclose"}
 """Operators whose result is a number of Python's, which a branch may look at."""
 
@@ -58,6 +59,11 @@ class Call:
     where: Where
     function: Any
 
+    @property
+    def in_place(self) -> bool:
+        """Whether it writes into its first argument."""
+        return self.operator.partition(".")[0].endswith("_")
+
     def argument(self, position: int, name: str, otherwise: Any = None) -> Any:
         """An argument by its place or its name."""
         if position < len(self.arguments):
@@ -87,6 +93,14 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         """The tensors so far that lie in a piece of memory."""
         return [tensor for tensor in self._kept if tensor.untyped_storage().data_ptr() == memory]
 
+    def changed(self, tensor: Any) -> Where | None:
+        """The line that changes a tensor in place, itself or a part of it; None where no operator did."""
+        memory = tensor.untyped_storage().data_ptr()
+        for call in self.calls:
+            if call.in_place and call.arguments[0].untyped_storage().data_ptr() == memory:
+                return call.where
+        return None
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = dict(kwargs or {})
         read = [*tensors_in(args), *tensors_in(list(named.values()))]
@@ -108,7 +122,8 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         returned = func(*args, **named)
         made = list(tensors_in(returned))
         floating = floating or any(tensor.is_floating_point() for tensor in made)
-        if floating and not torch.is_grad_enabled() and any(tensor.requires_grad for tensor in read):
+        in_place = name.split(".")[0].endswith("_")  # whose gradient the check of the replacement looks at
+        if floating and not in_place and not torch.is_grad_enabled() and any(tensor.requires_grad for tensor in read):
             raise TraceError(
                 f"{func}: it is run without gradients, in torch.no_grad() or a torch.autograd.Function of its own, "
                 "whose gradient a text would not have. Write the forward pass with PyTorch's own operators.",

@@ -58,11 +58,12 @@ class Sayer:
                 self._variables.add(node)
                 text = name
             self.said[node] = text
-        if node in self._variables or self._strength(node) >= binds:
+        if node in self._variables or self.strength(node) >= binds:
             return text
         return f"({text})"
 
-    def _strength(self, node: Node) -> int:
+    def strength(self, node: Node) -> int:
+        """How tight the outermost operator binds."""
         if node.operator in _COMPARED:
             return 1
         if node.operator == "number" and str(_number(node)).startswith("-"):
@@ -89,7 +90,7 @@ class Sayer:
                 usual = -1 if node.operator == "concat" else 0
                 axis = "" if data[0] == usual else f", axis={data[0]}"
                 return f"{node.operator}([{', '.join(map(self.say, operands))}]{axis})"
-            case "tensor" | "gather" | "reduce":
+            case "tensor" | "gather" | "reduce" | "total":
                 return self.leaf(node)
             case "**":
                 return f"{self.say(operands[0], _POSTFIX)} ** {self.say(operands[1], _POSTFIX)}"

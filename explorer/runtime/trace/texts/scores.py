@@ -51,13 +51,19 @@ def write_score(name: str, translation: Translation, given_ids: dict[str, str]) 
         )
     if not result.node.set:
         raise TraceError("the result is the same for all rows of the batch: there is nothing to compile.")
+    for node, call in translation.totals.items():
+        raise TraceError(
+            f"{call.operator}: a {node.data[0]} goes over all rows of the batch, which mixes them: a score is of one "
+            "row. Leave it to the loss.",
+            call.where,
+        )
     used = used_tensors(result.node)
     brought = [tensor for tensor, node in used.items() if node.set and not node.set.startswith("rows of ")]
     maps = list(translation.maps.values())
     if maps and brought:
         raise TraceError(
-            f"{brought[0]} comes with each row of the batch, beside ids: the tensors of a score are of entities and "
-            "relations. Make it a table, and hand in the ids of its rows."
+            f"{brought[0]} comes with each row of the batch, beside ids: the tensors of a score are of entities "
+            "and relations. Make it a table, and hand in the ids of its rows."
         )
     slots, sets = _own(brought) if brought else _roles(maps)
     sets = {each: sets.get(each) or sets[node.set] for each, node in used.items() if node.set}
@@ -73,9 +79,10 @@ def write_score(name: str, translation: Translation, given_ids: dict[str, str]) 
     lines = [f'"Traced from the PyTorch module {name}"', *declarations(used, translation.given, sets), *sayer.lines]
     body = "".join(f"    {line}\n" for line in [*lines, f"return {last}"])
     ids = {index: (OWN if brought else slot[0]) if slot else "" for index, slot in zip(heads, slots, strict=True)}
-    at = next(place for place, dim in enumerate(result.dims) if dim and dim[0].axis == SET)
     text = f"score {name}({header}):\n{body}"
-    return Written(text, "score", ids, {each: bool(node.set) for each, node in used.items()}, result.shape, at)
+    return Written(
+        text, "score", ids, {each: bool(node.set) for each, node in used.items()}, result.shape, translation.set_dim
+    )
 
 
 def _own(brought: list[str]) -> tuple[list[list[str]], dict[str, str]]:

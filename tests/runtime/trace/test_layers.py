@@ -1,0 +1,105 @@
+"""Convolutions of torch_geometric become layers, and replacements with their results and gradients on other graphs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import explorer
+
+torch = pytest.importorskip("torch", reason="what is traced is PyTorch's, which this machine does without")
+pytest.importorskip("torch_geometric", reason="the convolutions are torch_geometric's")
+
+from tests.runtime.trace.convolutions import CONVOLUTIONS, arguments, graph  # noqa: E402
+from tests.runtime.trace.held import hold, redraw  # noqa: E402
+
+TABLE = (Path(__file__).resolve().parents[3] / "docs" / "TRACE.md").read_text()
+ROWS = dict(re.findall(r"^\| ([A-Z]\w+(?: [a-z ]+)?) \| ([^|]+) \|$", TABLE, re.MULTILINE))
+"""What the page says of each convolution: that it goes, or what the tracer says."""
+GO = [name for name, said in ROWS.items() if said == "goes"]
+
+
+def traced(name):
+    torch.manual_seed(0)
+    module = CONVOLUTIONS[name][0]().eval()
+    return module, explorer.trace(module, *arguments(name, graph(7, 13, 0)))
+
+
+@pytest.mark.parametrize("name", GO)
+def test_a_replacement_has_the_results_and_gradients_on_another_graph(name) -> None:
+    module, found = traced(name)
+    redraw(module, 3)
+    replacement = found.module()
+    for nodes, edges in ((23, 61), (12, 12)):
+        hold(module, replacement, arguments(name, graph(nodes, edges, nodes)))
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in GO])
+def test_what_does_not_go_says_why(name) -> None:
+    with pytest.raises((ValueError, ImportError), match=re.escape(ROWS[name])):
+        traced(name)
+
+
+def test_the_page_has_every_convolution() -> None:
+    assert list(ROWS) == list(CONVOLUTIONS)
+
+
+def test_the_text_is_what_one_would_write() -> None:
+    assert traced("GraphConv")[1].text == (
+        "layer GraphConv(g: graph):\n"
+        '    "Traced from the PyTorch module GraphConv"\n'
+        "    param lin_rel_weight[3, 4], lin_rel_bias[3], lin_root[3, 4], x[node, 4]\n"
+        "    for n in g.nodes():\n"
+        '        n["out"] = lin_rel_weight @ sum(x[e.src] for e in n.incoming_edges()) + lin_rel_bias'
+        " + lin_root @ x[n]\n"
+        '    return n["out"]\n'
+    )
+
+
+class TypedSum(torch.nn.Module):
+    """A layer as one writes it without a library: a weight for each type, and attention by the destination."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, 4, 5))
+        self.gate = torch.nn.Parameter(torch.randn(3, 5))
+
+    def forward(self, x, edge_index, edge_type):
+        src, dst = edge_index
+        message = torch.einsum("ef,efg->eg", x[src], self.weight[edge_type])
+        score = torch.sigmoid((message * self.gate[edge_type]).sum(-1, keepdim=True))
+        out = torch.zeros(x.shape[0], 5).index_add(0, dst, score * message)
+        return out - out.mean(dim=0)
+
+
+def test_types_and_sums_over_all_nodes() -> None:
+    module, tensors = TypedSum(), graph(7, 13, 0)
+    found = explorer.trace(module, tensors["x"], tensors["edges"], tensors["types"])
+    assert "weight[etype, 4, 5]" in found.text
+    assert "for n in g.nodes())" in found.text
+    other = graph(19, 40, 1)
+    hold(module, found.module(), [other["x"], other["edges"], other["types"]])
+
+
+def test_a_graph_with_as_many_nodes_as_edges_is_no_example() -> None:
+    module, tensors = TypedSum(), graph(9, 9, 0)
+    with pytest.raises(ValueError, match="as many nodes as edges"):
+        explorer.trace(module, tensors["x"], tensors["edges"], tensors["types"])
+
+
+def test_ids_of_a_graph_are_made_once() -> None:
+    module, found = traced("GCNConv")
+    replacement, tensors = found.module(), graph(23, 61, 3)
+    steps = []
+    binding = replacement._held[1]
+    made = binding.ids.of
+    object.__setattr__(binding, "ids", SimpleNamespace(of=lambda whole: steps.append(1) or made(whole)))
+    for _ in range(3):
+        hold(module, replacement, arguments("GCNConv", tensors))
+    assert len(steps) == 1
+    tensors["edges"][0, 0] += 1
+    hold(module, replacement, arguments("GCNConv", tensors))
+    assert len(steps) == 2
