@@ -13,6 +13,7 @@ from explorer.runtime.torch.cache import Kept
 from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.ids import Ids
 from explorer.runtime.trace.texts.written import OWN, Written
+from explorer.runtime.trace.translate import NO_ROWS
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shaped(result: Any, written: Written) -> Any:
     """A result in the shape of the module's: with its rows where these are, and its dimensions of one."""
+    if written.set_at == NO_ROWS:
+        return result.reshape(written.shape)
     before = sum(size != 1 for size in written.shape[: written.set_at])
     shape = [len(result) if at == written.set_at else size for at, size in enumerate(written.shape)]
     return result.movedim(0, before).reshape(shape)

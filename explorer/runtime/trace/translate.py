@@ -11,6 +11,7 @@ import torch
 from explorer.runtime.trace.operators.table import entry_of
 from explorer.runtime.trace.tapes.ids import column
 from explorer.runtime.trace.tapes.recorded import Given
+from explorer.runtime.trace.tapes.signatures import signatures
 from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, tensors_in
 from explorer.runtime.trace.texts.names import assigned_names
 from explorer.runtime.trace.values.elementwise import realized
@@ -18,6 +19,7 @@ from explorer.runtime.trace.values.expressions import Node, Nodes, set_of, walk
 from explorer.runtime.trace.values.tensors import REPEATED, SET, Unsayable, Value, of_node, splat, viewed
 
 REACH = "docs/TRACE.md says what can be traced."
+NO_ROWS = -1
 INDEXES = {"embedding": 1, "index_select": 2, "index_add": 2, "scatter_add": 2, "scatter_reduce.two": 2}
 """Where operators along maps have their ids; `index.Tensor` has a list of them."""
 
@@ -25,7 +27,7 @@ INDEXES = {"embedding": 1, "index_select": 2, "index_add": 2, "scatter_add": 2, 
 @dataclass(frozen=True, eq=False)
 class Map:
     """Ids that rows are gathered or summed by, along a dimension of a tensor: from the set `domain` to `codomains`. All
-    tensors of the tape that hold the same ids are one map."""
+    tensors of the tape that hold the same ids, and were made the same way, are one map."""
 
     name: str
     domain: str
@@ -62,6 +64,7 @@ class Translation:
     def __init__(self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: set[str]) -> None:
         self.nodes = Nodes()
         self.maps: dict[object, Map] = {}
+        self.homes: set[str] = set()  # to which rows were summed
         self.tables, self.given = tables, {each.name: each for each in given}
         self._tape = tape
         self._values: dict[int, Value] = {}
@@ -71,7 +74,10 @@ class Translation:
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
         self._named: tuple[Where | None, list[Node]] = None, []
         self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes))}
+        for name in tables:  # whose rows may be a graph's nodes
+            self._sets.setdefault(self.given[name].tensor.shape[0], f"rows of {name}")
         self._fixed = {id(each.tensor) for each in given}
+        self._ways = signatures(tape, {id(each.tensor): each.name for each in given})
         for each in given:
             if each.tensor.is_floating_point():
                 self._values[id(each.tensor)] = self._loaded(each)
@@ -177,24 +183,30 @@ class Translation:
         only = column(ids, along)
         if not torch.equal(ids, only.view([-1 if at == along else 1 for at in range(ids.dim())]).expand_as(ids)):
             raise Unsayable("ids differ from element to element of a row")
-        key = tuple(only.tolist())
+        key = self._ways.get(id(ids), -id(ids)), tuple(only.tolist())
         if key not in self.maps:
-            self.maps[key] = Map(f"map{len(self.maps)}", self._sets[len(key)], ids, along)
+            self.maps[key] = Map(f"map{len(self.maps)}", self._sets[len(only)], ids, along)
         elif id(ids) in self._fixed:
             self.maps[key] = replace(self.maps[key], ids=ids, along=along)
         if home:
             self.maps[key].codomains.add(home)
+            self.homes.add(home)
         return self.maps[key].name, self.maps[key].domain, along
 
     def set_of_size(self, size: int) -> str:
-        """See `Context`."""
+        """See `Context`. Nodes that no input has a row for may have one each in the only tensor of that length."""
+        tables = [
+            each.name for each in self.given.values() if each.kind == "param" and each.tensor.shape[:1] == (size,)
+        ]
+        if size not in self._sets and len(tables) == 1:
+            raise Again(set(tables))
         return self._sets.get(size, "")
 
     def gathered(self, node: Node, name: str, of: str) -> Node:
         """See `Context`. What is computed of a table's rows is computed of those that are gathered."""
         (entry,) = (each for each in self.maps.values() if each.name == name)
         entry.codomains.add(node.set)
-        if not node.set.startswith("rows of "):
+        if not node.set.startswith("rows of ") or node.set in self.homes:
             return self.nodes.make("gather", (node,), node.shape, of, (name,))
         made: dict[Node, Node] = {}
         for each in walk((node,)):
@@ -228,8 +240,8 @@ class Translation:
 
     @property
     def set_dim(self) -> int:
-        """The dimension of the result that its rows are."""
-        return next(place for place, dim in enumerate(self.result.dims) if any(atom.axis == SET for atom in dim))
+        """The dimension of the result that its rows are; NO_ROWS where it is one of all elements."""
+        return next((at for at, dim in enumerate(self.result.dims) if any(atom.axis == SET for atom in dim)), NO_ROWS)
 
     def settled(self) -> Value:
         """The result with all its dimensions in their order."""

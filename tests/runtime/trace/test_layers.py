@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="what is traced is PyTorch's, which 
 pytest.importorskip("torch_geometric", reason="the convolutions are torch_geometric's")
 
 from tests.runtime.trace.convolutions import CONVOLUTIONS, arguments, graph  # noqa: E402
+from tests.runtime.trace.graph_modules import MODELS, NODES, TypedSum  # noqa: E402
 from tests.runtime.trace.held import hold, redraw  # noqa: E402
 
 TABLE = (Path(__file__).resolve().parents[3] / "docs" / "TRACE.md").read_text()
@@ -59,29 +60,40 @@ def test_the_text_is_what_one_would_write() -> None:
     )
 
 
-class TypedSum(torch.nn.Module):
-    """A layer as one writes it without a library: a weight for each type, and attention by the destination."""
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_several_layers(name) -> None:
+    make, takes = MODELS[name]
+    torch.manual_seed(0)
+    module = make().eval()
 
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.randn(3, 4, 5))
-        self.gate = torch.nn.Parameter(torch.randn(3, 5))
+    def tensors(nodes, edges, seed):
+        drawn = graph(nodes, edges, seed)
+        return [drawn[each] for each in takes.split()]
 
-    def forward(self, x, edge_index, edge_type):
-        src, dst = edge_index
-        message = torch.einsum("ef,efg->eg", x[src], self.weight[edge_type])
-        score = torch.sigmoid((message * self.gate[edge_type]).sum(-1, keepdim=True))
-        out = torch.zeros(x.shape[0], 5).index_add(0, dst, score * message)
-        return out - out.mean(dim=0)
+    found = explorer.trace(module, *tensors(7, 13, 0))
+    redraw(module, 3)
+    hold(module, found.module(), tensors(NODES, 61, 1))
+    hold(module, found.module(), tensors(12, 12, 2))
 
 
-def test_types_and_sums_over_all_nodes() -> None:
-    module, tensors = TypedSum(), graph(7, 13, 0)
-    found = explorer.trace(module, tensors["x"], tensors["edges"], tensors["types"])
-    assert "weight[etype, 4, 5]" in found.text
-    assert "for n in g.nodes())" in found.text
-    other = graph(19, 40, 1)
-    hold(module, found.module(), [other["x"], other["edges"], other["types"]])
+def test_types_are_a_table_and_a_mean_of_all_nodes_is_one_value() -> None:
+    tensors = graph(7, 13, 0)
+    text = explorer.trace(TypedSum(), tensors["x"], tensors["edges"], tensors["types"]).text
+    assert "weight[etype, 4, 5]" in text
+    assert "mean(n[" in text
+    assert "for n in g.nodes())" in text
+
+
+def test_two_sets_of_edges_are_refused() -> None:
+    class Both(torch.nn.Module):
+        def forward(self, x, edge_index):
+            first = torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]])
+            kept = edge_index[:, edge_index[0] != edge_index[1]]
+            return first + torch.zeros_like(x).index_add(0, kept[1], x[kept[0]])
+
+    tensors = graph(7, 13, 0)
+    with pytest.raises(ValueError, match="2 sets of edges"):
+        explorer.trace(Both(), tensors["x"], tensors["edges"])
 
 
 def test_a_graph_with_as_many_nodes_as_edges_is_no_example() -> None:

@@ -37,13 +37,14 @@ def redrawn(inputs: Mapping[str, Any], fixed: set[int], count: int) -> list[Exam
     """Examples, no two of one size. `fixed` are the sizes that no set may have. Raises TraceError."""
     static = {size for t in inputs.values() for dim, size in enumerate(t.shape) if dim != set_dim(t)}
     groups = dict.fromkeys(size for t in inputs.values() for size in _sizes(t))
+    rows = {t.shape[0] for t in inputs.values() if t.is_floating_point() and t.dim()}  # which ids may be of
     _distinct(inputs)
     free = _primes(fixed | static)
     made = []
     for number in range(count):
         sizes: dict[int, int] = {}
         for size in groups:  # whose differences are others in each example
-            least = max([size, *(other + 7 + 4 * number for other in sizes.values())])
+            least = max([size if size in rows else 0, *(other + 7 + 4 * number for other in sizes.values())])
             sizes[size] = next(prime for prime in free if prime >= least)
         generator = torch.Generator().manual_seed(number)
         drawn = {name: _drawn(tensor, sizes, generator) for name, tensor in inputs.items()}

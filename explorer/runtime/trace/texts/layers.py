@@ -67,7 +67,7 @@ def write_layer(name: str, translation: Translation) -> Written:
     """The text of a layer. Raises TraceError."""
     result = translation.settled()
     roles = _roles(translation)
-    if not result.node.set or result.node.set not in roles.sets:
+    if result.node.set not in {"", *roles.sets}:
         raise TraceError("the result is no row for each node or edge.")
     used = used_tensors(result.node)
     sets = {
@@ -101,16 +101,19 @@ def write_layer(name: str, translation: Translation) -> Written:
 def _roles(translation: Translation) -> Roles:
     """Which sets are nodes and edges, and which maps their ends and types. Raises TraceError."""
     maps = list(translation.maps.values())
-    ends = [each for each in maps if any(not _is_table(of) for of in each.codomains)]
+    homes = translation.homes
+    ends = [each for each in maps if any(of in homes or not of.startswith("rows of ") for of in each.codomains)]
     edges = {each.domain for each in ends}
-    nodes = {of for each in ends for of in each.codomains if not _is_table(of)}
+    nodes = {of for each in ends for of in each.codomains if of in homes or not of.startswith("rows of ")}
     if len(edges) > 1:
         raise TraceError(
-            f"rows go along {len(edges)} sets of edges, as of a loop over relations: a layer has one graph. Gather a "
-            "weight for each edge by its type instead."
+            f"rows go along {len(edges)} sets of edges, with loops and without, or one for each relation, "
+            "and a layer has one. For relations, gather a weight for each edge by its type."
         )
-    if len(nodes) > 1 or len(ends) > 2:
-        raise TraceError("edges lead to several sets of nodes: a layer has one graph, whose edges have two ends.")
+    if len(nodes) != 1 or len(ends) > 2:
+        raise TraceError(
+            "edges lead to no nodes, or to several sets: a layer has one graph, whose edges have two ends."
+        )
     (edge,), (node,) = edges, nodes
     reduced = [each.data[1] for each in walk((translation.result.node,)) if each.operator == "reduce"]
     names = [each.name for each in ends]
@@ -122,10 +125,6 @@ def _roles(translation: Translation) -> Roles:
             raise TraceError(f"{domain} has two kinds of types: a layer's edges have one, and its nodes.")
         found |= dict.fromkeys(of_kind, kind)
     return Roles({edge: "edge", node: "node"}, found)
-
-
-def _is_table(of: str) -> bool:
-    return of.startswith("rows of ")
 
 
 def _table(table: Node, result: Node, roles: Roles) -> str:

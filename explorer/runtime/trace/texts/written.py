@@ -15,8 +15,8 @@ OWN = "each element's own"
 @dataclass(frozen=True)
 class Written:
     """A text. `ids` says by which name the compiled module takes which map ("" for none), `tensors` which tensors it
-    has, and whether they are tables; `set_at` is the dimension of the module's result that its rows are;
-    `counted` is a tensor with a row for each node."""
+    has, and whether they are tables; `set_at` is the dimension of the module's result that its rows are, NO_ROWS where
+    none is; `counted` is a tensor with a row for each node."""
 
     text: str
     family: str
