@@ -349,7 +349,20 @@ class Wide(Embedded):
         return torch.squeeze(self.out(F.gelu(F.leaky_relu(self.hidden(x), 0.1))))
 
 
+class Bilinear(Embedded):
+    """Heads with a matrix each, and what a table is turned into before its rows are taken."""
+
+    def __init__(self):
+        super().__init__()
+        self.matrices, self.project = nn.Parameter(torch.randn(2, 3, 3)), nn.Linear(D, D)
+
+    def forward(self, h, r, t):
+        turned = torch.tanh(self.project(self.entities.weight))
+        a, b = turned[h].view(-1, 2, 3), turned[t].view(-1, 2, 3).transpose(1, 2).contiguous().transpose(1, 2)
+        return torch.einsum("bhd,hde,bhe->b", a, self.matrices, b) + F.mish(self.relations(r)).max(dim=-1).values
+
+
 MODULES = (
     TransE, DistMult, ComplEx, RotatE, TransH, TransR, TransD, Rescal, SimplE, HolE, ErMlp, Ntn, PairRE, BoxE, QuatE,
-    Structured, TorusE, MuRE, Hake, Gaussian, Attention, Factors, Wide,
+    Structured, TorusE, MuRE, Hake, Gaussian, Attention, Factors, Wide, Bilinear,
 )  # fmt: skip

@@ -157,3 +157,18 @@ def test_ids_that_no_row_has_are_refused_at_the_call() -> None:
         replacement(torch.zeros(3, 4, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), CALL[2][:3])
     with pytest.raises(ValueError, match="r has the shape"):  # which eager would repeat
         replacement(CALL[0], CALL[1][:1], CALL[2])
+
+
+def test_what_a_module_raises_on_other_sizes_is_said() -> None:
+    module = of(lambda m, h, r, t: scored(m, h, r, t) + torch.zeros(4))
+    with pytest.raises(ValueError, match=r"raises RuntimeError on inputs like the example's.*h \[11\]"):
+        explorer.trace(module, *CALL)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.flip(0), lambda x: x.roll(1, 0), lambda x: x[0], lambda x: x.softmax(0)]
+)
+def test_rows_that_meet_others_of_the_batch_are_refused(function) -> None:
+    module = of(lambda m, h, r, t: (function(m.entities(h)) * m.entities(t)).sum(-1))
+    with pytest.raises(ValueError, match=r"rows of the batch or graph"):
+        explorer.trace(module, *CALL)

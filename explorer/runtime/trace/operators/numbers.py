@@ -189,6 +189,18 @@ def _hardtanh(context: Context, call: Any) -> Value:
     return clamped(context, context.value(call.arguments[0]), low, high)
 
 
+def _mish(context: Context, call: Any) -> Value:
+    value = context.value(call.arguments[0])
+    return multiplied(context.nodes, value, function(context, "tanh", [function(context, "softplus", [value])]))
+
+
+def _squared_error(context: Context, call: Any) -> Value:
+    if call.argument(2, "reduction", 1) != 0:
+        raise Unsayable("a loss goes over the batch: leave it to the caller of the module")
+    a, b = (context.value(each) for each in call.arguments[:2])
+    return power(context, binary(context, "-", a, b), 2)
+
+
 def _minus_one(context: Context, call: Any) -> Value:
     return binary(context, "-", function(context, "exp", [context.value(call.arguments[0])]), context.value(1))
 
@@ -237,6 +249,8 @@ TABLE: Mapping[str, Entry] = {
     "elu": _elu,
     "softplus": _softplus,
     "gelu": _gelu,
+    "mish": _mish,
+    "mse_loss": _squared_error,
     "expm1": _minus_one,
     "log_sigmoid_forward": lambda context, call: (
         function(context, "logsigmoid", [context.value(call.arguments[0])]),

@@ -175,7 +175,11 @@ def _deviation(context: Context, call: Any) -> Value:
 
 
 def _batched(context: Context, call: Any) -> Value:
-    return batched_product(context.nodes, *(context.value(each) for each in call.arguments[:2]))
+    a, b = (context.value(each) for each in call.arguments[:2])
+    if a.shape[1] == b.shape[2] == 1 and max(len(a.dims[2]), len(b.dims[1])) > 1:  # an inner product of matrices
+        product = multiplied(context.nodes, a, replace(b, dims=(b.dims[0], b.dims[2], b.dims[1])))
+        return along(context, "sum", product, [2], True)
+    return batched_product(context.nodes, a, b)
 
 
 def _matrices(context: Context, a: Value, b: Value) -> Value:

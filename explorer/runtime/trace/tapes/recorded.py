@@ -58,8 +58,17 @@ def record(module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, 
     before = {each.name: (each.tensor.data_ptr(), each.tensor._version) for each in given}
     tape = Tape([each.tensor for each in given])
     args, named = call(inputs)
-    with torch.enable_grad(), tape:
-        result = torch.func.functional_call(module, own, args, named)
+    try:
+        with torch.enable_grad(), tape:
+            result = torch.func.functional_call(module, own, args, named)
+    except TraceError:
+        raise
+    except Exception as error:
+        shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in inputs.items())
+        raise TraceError(
+            f"the module raises {type(error).__name__} on inputs like the example's, of other sizes and ids "
+            f"({shapes}): {str(error)[:400]}"
+        ) from error
     for each in given:
         if (each.tensor.data_ptr(), each.tensor._version) != before[each.name]:
             raise TraceError(
