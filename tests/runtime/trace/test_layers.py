@@ -76,6 +76,12 @@ def test_models_of_several_layers(name) -> None:
     hold(module, found.module(), tensors(12, 12, 2))
 
 
+def test_a_sum_of_ones_is_the_degree() -> None:
+    text = traced("GCNConv")[1].text
+    assert '["h"] = where(n.in_degree == 0, 0, pow(n.in_degree, -0.5))' in text
+    assert 'sum(e.src["h"] * e.dst["h"] * e.src["h2"] for e in n.incoming_edges()) + bias' in text
+
+
 def test_types_are_a_table_and_a_mean_of_all_nodes_is_one_value() -> None:
     tensors = graph(7, 13, 0)
     text = explorer.trace(TypedSum(), tensors["x"], tensors["edges"], tensors["types"]).text

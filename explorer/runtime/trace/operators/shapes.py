@@ -156,7 +156,7 @@ def _unbound(context: Context, call: Any) -> list[Value]:
 
 def _filled(context: Context, values: Sequence[Value], but: int) -> list[Value]:
     """Values to join along a dimension, with all their other dimensions in their order, and numbers repeated."""
-    same_sets(context.nodes, list(values))
+    same_sets(values)
     over = [next((at for at, dim in enumerate(v.dims) if any(a.axis == SET for a in dim)), None) for v in values]
     whole = {at for at in over if at is not None}
     if but in whole:

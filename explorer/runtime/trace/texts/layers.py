@@ -46,6 +46,8 @@ class LayerSayer(Sayer):
             element, loop = ("n", "g.nodes()") if self._roles.sets[operand.set] == "node" else ("e", "g.edges()")
             return f"{node.data[0]}({self.say(operand)} for {element} in {loop})"
         way = "incoming" if self._roles.maps[str(node.data[1])] == "dst" else "outgoing"
+        if way == "incoming" and node.data[0] == "sum" and operand.operator == "number" and operand.data == (1.0,):
+            return "n.in_degree"
         return f"{node.data[0]}({self.say(operand)} for e in n.{way}_edges())"
 
     def say(self, node: Node, binds: int = 0) -> str:
@@ -153,7 +155,8 @@ def _stored(result: Node) -> set[Node]:
             continue
         sizes[node] = 1 + sum(sizes[operand] for operand in node.operands if operand not in found)
         moved = node.operator in ("T", "item", "neg") and sizes[node] == 1
-        if (uses[node] > 1 and not moved) or sizes[node] > MOST_INLINE or node.operator == "total":
+        degree = node.operator == "reduce" and node.operands[0].operator == "number"
+        if (uses[node] > 1 and not moved and not degree) or sizes[node] > MOST_INLINE or node.operator == "total":
             found.add(node)
     return found
 

@@ -28,7 +28,7 @@ def elementwise(nodes: Nodes, make: Make, values: Sequence[Value], multiplies: b
     """The result of an operator of tensors that broadcast."""
     rank = max(len(value.dims) for value in values)
     values = [replace(value, dims=((),) * (rank - len(value.dims)) + value.dims) for value in values]
-    same_sets(nodes, values)
+    same_sets(values)
     pieces, counts = flat(nodes, values)
     atoms = [[value.dims[dim][0] for value in pieces if value.dims[dim]] for dim in range(sum(counts))]
     dims = [_joined(each) for each in atoms]
@@ -42,7 +42,7 @@ def elementwise(nodes: Nodes, make: Make, values: Sequence[Value], multiplies: b
     return Value(make(fitted, sizes), grouped(placed, counts))
 
 
-def same_sets(nodes: Nodes, values: Sequence[Value]) -> None:
+def same_sets(values: Sequence[Value]) -> None:
     """Refuses values over two index sets."""
     sets = {value.node.set for value in values} - {""}
     if len(sets) > 1:

@@ -31,7 +31,7 @@ def _times(nodes: Nodes, operands: list[Node], shape: tuple[int, ...]) -> Node:
 
 def batched_product(nodes: Nodes, a: Value, b: Value) -> Value:
     """`bmm`: of `[b, n, k]` and `[b, k, m]`."""
-    same_sets(nodes, [a, b])
+    same_sets([a, b])
     if a.shape[2] == 1:  # nothing is summed
         return multiplied(nodes, a, b)
     if {SET, REPEATED} & {atom.axis for dim in (a.dims[2], b.dims[1]) for atom in dim}:
