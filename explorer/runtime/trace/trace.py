@@ -49,6 +49,8 @@ class Traced:
 
 def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     """See `explorer.trace`."""
+    if not isinstance(module, torch.nn.Module):
+        raise TraceError(f"a {type(module).__name__} is no torch.nn.Module: make it the forward of one.")
     for path, each in (*module.named_parameters(), *module.named_buffers()):
         if each.is_floating_point() and each.dtype != torch.float32:
             raise TraceError(f"{path} is of {each.dtype}: the language computes in 32-bit floats.")

@@ -172,3 +172,10 @@ def test_rows_that_meet_others_of_the_batch_are_refused(function) -> None:
     module = of(lambda m, h, r, t: (function(m.entities(h)) * m.entities(t)).sum(-1))
     with pytest.raises(ValueError, match=r"rows of the batch or graph"):
         explorer.trace(module, *CALL)
+
+
+def test_calls_that_no_module_has_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"no torch\.nn\.Module"):
+        explorer.trace(lambda h: h, CALL[0])
+    with pytest.raises(ValueError, match="missing a required argument: 'r'"):
+        explorer.trace(of(scored), CALL[0])
