@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from typing import Any
@@ -305,7 +306,7 @@ def test_without_a_gpu_a_recording_is_searched_and_says_so(open_page: OpenPage) 
     recordings = page.get_by_role("combobox", name="tune on")
     names = [option.get_attribute("value") for option in recordings.locator("option").all()]
     assert names == ["", *shipped.names()]
-    recordings.select_option(shipped.names()[-1])
+    recordings.select_option(recording := shipped.names()[-1])
     tune(page, 16)
     expect(page.locator("#run-source")).to_have_text("replayed")
     expect(page.locator("#run-device")).to_contain_text("recorded on NVIDIA H")
@@ -315,6 +316,15 @@ def test_without_a_gpu_a_recording_is_searched_and_says_so(open_page: OpenPage) 
     expect(page.locator("#run-detail")).to_contain_text("without this one")
     expect(page.locator("#run-main path.ref.dash")).to_have_count(1)
     expect(page.get_by_role("button", name="Use these")).to_have_count(0)
+    rows = page.locator("#run-history tr")
+    expect(rows.first.locator("button")).to_have_text(re.compile(f"^tune · gpu · {recording}, replayed · "))
     recordings.select_option("")
     tune(page, 4)
     expect(page.locator("#run-source")).to_have_text("simulated")
+    ended(page)
+    expect(rows.first.locator("button")).to_contain_text(f"recording {recording} → usual")
+    expect(rows.nth(1).locator("button")).to_contain_text(f"{recording}, replayed")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV").click()
+    with open(download.value.path(), encoding="utf-8") as file:
+        assert [row["data"] for row in csv.DictReader(file)] == ["RM1:L0", f"{recording}, replayed"]

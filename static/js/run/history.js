@@ -110,6 +110,7 @@ function keep() {
 const settingsOf = ({ on: target, data, batch, repeat, machine = {}, options, peers, torch_compile: compiled, against, tune }) => ({
   target,
   ...(tune ? { trials: tune.trials, search: tune.search } : {}),
+  ...(tune?.replay ? { recording: tune.replay } : {}),
   data,
   batch,
   ...(target === "dae" ? machine : { repeats: repeat }),
@@ -118,6 +119,12 @@ const settingsOf = ({ on: target, data, batch, repeat, machine = {}, options, pe
   ...(compiled ? { "beside torch.compile": true } : {}),
   ...(against ? { "against A": JSON.stringify(against.options) + JSON.stringify(against.sizes) } : {}),
 });
+
+/**
+ * What a run was on, in words: a recording that was replayed has data of its own, whatever the page shows.
+ * @param {RunOrder} order
+ */
+const dataOf = ({ data, tune }) => (tune?.replay ? `${tune.replay}, replayed` : shownData(data));
 
 /**
  * @param {Entry} entry
@@ -142,7 +149,7 @@ export function changes({ order, sizes }, before) {
 function paint() {
   const rows = entries.map((entry, at) => {
     const { order, figure, partial } = entry;
-    const words = [...(order.tune ? ["tune"] : []), order.on, shownData(order.data), changes(entry, entries[at + 1])].join(" · ");
+    const words = [...(order.tune ? ["tune"] : []), order.on, dataOf(order), changes(entry, entries[at + 1])].join(" · ");
     const title = `${entry.at.slice(0, 19).replace("T", " ")}: bring this text and its settings back`;
     const button = h("button.again", { type: "button", "data-again": at, title }, words);
     const shown = partial ? `${figure}, ${partial} of ${order.repeat} repeats` : figure;
@@ -165,7 +172,8 @@ export function exportTable() {
   const head = ["target", "data", "batch", "repeat", "sizes", "options", "changed", ...COLUMNS];
   const rows = entries.map((entry, at) => {
     const { order } = entry;
-    const asked = [order.on, order.data, order.batch, order.repeat, JSON.stringify(entry.sizes), JSON.stringify(order.options)];
+    const data = order.tune?.replay ? dataOf(order) : order.data;
+    const asked = [order.on, data, order.batch, order.repeat, JSON.stringify(entry.sizes), JSON.stringify(order.options)];
     return [...asked, changes(entry, entries[at + 1]), ...COLUMNS.map((name) => entry[name])].map(cell).join(",");
   });
   save("runs.csv", `${[head.map(cell).join(","), ...rows].join("\n")}\n`, "text/csv");
