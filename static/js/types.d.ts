@@ -319,8 +319,10 @@ export interface Space {
   budget: number;
   /** What trials are on, where that is not all of the data. */
   part: string;
-  /** What random search is expected to have after each trial, by the predictions, as shares of the usual point. */
+  /** What random search is expected to have after each trial, by what is known, as shares of the usual point. */
   expected: number[] | null;
+  /** What is known of all points before they are tried. */
+  known: "the predictions" | "the recorded times";
 }
 /** Something that is chosen at each point: an option, a decision (`SpMM_0.chunk`), a parameter of the machine. */
 export interface Gene {

@@ -20,6 +20,9 @@ TrialStatus = Literal["timed", "same", "stopped", "invalid", "wrong", "faulted"]
 """What became of a trial: timed; the same program as one before; stopped because it was slow; not valid; of a wrong
 result; or it broke what ran it."""
 
+Known = Literal["the predictions", "the recorded times"]
+"""What is known of all points before they are tried."""
+
 FailureKind = Literal["error", "timeout", "memory", "cancelled", "superseded", "refused", "crashed", "away"]
 
 
@@ -63,14 +66,17 @@ def space(
     by: str,
     expected: Sequence[float] | None = None,
     part: str = "",
+    *,
+    predicted: bool = True,
+    known: Known = "the predictions",
 ) -> Event:
     """What a search chooses from: how many points, the values of what varies, each with the usual one, and how many
-    trials it may take. `by` is a sentence: what predicts the points, or why nothing does; where something does, that
-    makes `expected` of random search the best value after each trial, the usual point first, as a share of its own.
-    `part` is what trials are on, where that is not all of the data."""
-    predicted = {"predicted": expected is not None, "expected": None if expected is None else list(expected)}
-    told = {"metric": metric, "source": source, **predicted, "by": by, "budget": budget, "part": part}
-    return {"event": "space", "points": points, "genes": list(genes), **told}
+    trials it may take. `by` is a sentence: what predicts the points, or why nothing does, and `predicted` says which;
+    where something is `known` of all points, that makes `expected` of random search the best value after each trial,
+    the usual point first, as a share of its own. `part` is what trials are on, where that is not all of the data."""
+    random = {"expected": None if expected is None else list(expected), "known": known}
+    told = {"metric": metric, "source": source, "predicted": predicted, **random, "by": by}
+    return {"event": "space", "points": points, "genes": list(genes), **told, "budget": budget, "part": part}
 
 
 def trial(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from explorer.compiler.decisions import Value
 from explorer.compiler.options import Options
 from explorer.runtime.peers.turns import FINALS
-from explorer.runtime.runs.events import Metric, TrialStatus
+from explorer.runtime.runs.events import Known, Metric, TrialStatus
 from explorer.runtime.runs.request import Setup
 from explorer.runtime.targets.table import TARGETS, Source
 from explorer.runtime.tuning import Tuning
@@ -46,6 +46,8 @@ class Bench(ABC):
     """What points are expected to take, in any unit, before they are tried."""
     by: str
     """What predicts that, or why nothing does: a sentence."""
+    known: Known = "the predictions"
+    """What `of_all` is."""
     again = "running what was chosen once more, for the check"
     """What the result takes, in words; "" where it takes nothing."""
     part = ""
@@ -61,6 +63,10 @@ class Bench(ABC):
     @abstractmethod
     def tried(self, point: int) -> Tried:
         """Tries a point."""
+
+    def of_all(self) -> Predicted:
+        """What is known of all points before they are tried, in any unit, infinity for one that cannot be chosen."""
+        return self.predicted
 
     def coming(self, points: list[int]) -> None:
         """Which points are likely to be tried next, the next one first."""

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from explorer.runtime.runs.events import Event, TrialStatus, failed
 from explorer.runtime.runs.request import Refused, RunRequest
 from explorer.runtime.tuning import Tuning, TuningError
@@ -46,6 +49,7 @@ class ReplayBench(Bench):
 
     metric = "ms"
     source = "replayed"
+    known = "the recorded times"
     again = ""
 
     def __init__(self, space: Recorded, tuning: Tuning) -> None:
@@ -58,6 +62,10 @@ class ReplayBench(Bench):
         self.times = self.space.times("cold median")
         if self.predicted is not None:
             self.by = PREDICTED.format(points=f"{len(self.points):,}", r=pearson(self.predicted, self.times))
+
+    def of_all(self) -> NDArray[np.float64]:
+        """What was recorded of all points."""
+        return self.times
 
     def tried(self, point: int) -> Tried:
         """What was recorded of a point."""

@@ -85,16 +85,17 @@ def _space(bench: Bench) -> Event:
     genes = [{"key": gene.key, "values": list(gene.values), "usual": usual.get(gene.key)} for gene in points.genes]
     budget = min(bench.tuning.trials, len(points))
     about = bench.by, _expected(bench, budget), bench.part
-    return events.space(len(points), genes, bench.metric, bench.source, budget, *about)
+    how: dict[str, Any] = {"predicted": bench.predicted is not None, "known": bench.known}
+    return events.space(len(points), genes, bench.metric, bench.source, budget, *about, **how)
 
 
 def _expected(bench: Bench, budget: int) -> list[float] | None:
-    """What random search is expected to have after each trial, by what is predicted of all points, as shares of what
-    is predicted of the usual one, which it begins with."""
-    if bench.predicted is None:
+    """What random search is expected to have after each trial, by what is known of all points, as shares of what the
+    usual one takes, which it begins with. A point that takes infinitely long costs a draw and finds nothing."""
+    all_of_them, usual = bench.of_all(), bench.points.usual
+    if all_of_them is None or not np.isfinite(all_of_them[usual]):
         return None
-    usual = bench.points.usual
-    others = np.minimum(np.delete(bench.predicted, usual) / bench.predicted[usual], 1.0)
+    others = np.minimum(np.delete(all_of_them, usual) / all_of_them[usual], 1.0)
     return [1.0, *(expected_random(others, budget - 1).tolist() if budget > 1 else ())]
 
 

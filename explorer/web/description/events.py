@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from explorer.runtime.runs.events import FailureKind, Metric, TrialStatus
+from explorer.runtime.runs.events import FailureKind, Known, Metric, TrialStatus
 from explorer.runtime.targets.table import Source, TargetName
 from explorer.web import limits
 from explorer.web.description.answers import (
@@ -95,8 +95,8 @@ class Gene(Answer):
 
 class Space(Event):
     """What a search chooses from, and how many trials it may take. `by` says what predicts the points, or why nothing
-    does; `expected` is what random search is expected to have after each trial, by these predictions, as shares of the
-    usual point, which comes first. `part` is what trials are on, where that is not all of the data."""
+    does; `expected` is what random search is expected to have after each trial, by what is `known` of all points, as
+    shares of the usual point, which comes first. `part` is what trials are on, where that is not all of the data."""
 
     event: Literal["space"]
     points: Count
@@ -105,6 +105,7 @@ class Space(Event):
     source: Source
     predicted: bool
     expected: list[Annotated[float, Field(ge=0, le=1)]] | None
+    known: Known
     by: str
     budget: Count
     part: str

@@ -98,7 +98,8 @@ export function tuningPanel({ tuning, order }) {
   const draw = () => {
     const { space, trials } = tuning;
     if (!space || !trials.length) return;
-    const isRandom = order.tune?.search === "random";
+    // Where all times are known, what was drawn says less than they do.
+    const isRandom = order.tune?.search === "random" && space.known === "the predictions";
     places.curve = drawCurve(parts.curve, space, trials, chosen(), isRandom);
     if (space.predicted) places.scatter = drawScatter(parts.scatter, space, trials, chosen());
     tell(parts, tuning, chosen(), isRandom);
@@ -226,9 +227,9 @@ function signsOf(trials) {
  * @param {Space} space
  * @param {boolean} isRandom
  */
-function randomInWords({ expected }, isRandom) {
+function randomInWords({ expected, known }, isRandom) {
   if (isRandom) return "Dashed: what random search is expected to have by then, of the values that it has drawn.";
-  if (expected) return "Dashed: what random search is expected to have by then, by the predictions.";
+  if (expected) return `Dashed: what random search is expected to have by then, by ${known}.`;
   return "Random search is not drawn: these trials are chosen, and say little of the other points. Tune at random to see it.";
 }
 

@@ -76,6 +76,18 @@ def test_trials_have_the_recorded_times(folder: Path) -> None:
     assert any("Nothing was measured now" in sentence for sentence in said[-1]["tuned"]["why"])
 
 
+@pytest.mark.parametrize("is_predicted", [True, False])
+def test_what_random_search_is_expected_to_have_is_by_the_recorded_times(folder: Path, is_predicted: bool) -> None:
+    if is_predicted:
+        predict(folder)
+    (space,) = of_kind("space", search(SUM, on="gpu", tune={"trials": 6, "replay": NAME}))
+    assert (space["known"], space["predicted"]) == ("the recorded times", is_predicted)
+    usual, *others = made_up().without_repeats().times()
+    random = np.random.default_rng(0)
+    runs = [np.minimum.accumulate([usual, *random.permutation(others)[:5]]) for _ in range(20_000)]
+    np.testing.assert_allclose(space["expected"], np.mean(runs, axis=0) / usual, rtol=0.01)
+
+
 def test_without_predictions_it_says_so() -> None:
     said = search(SUM, on="gpu", tune={"trials": 4, "replay": NAME})
     (space,) = of_kind("space", said)
