@@ -86,9 +86,18 @@ def cancel_key(run: str) -> str:
     return f"explorer:cancel:{run}"
 
 
+ANYWHERE = ""
+"""What a run is `on` that needs no target's device."""
+
+
+def does(targets: Sequence[str], on: str) -> bool:
+    """Whether a worker with these targets can do what is on that one."""
+    return on == ANYWHERE or on in targets
+
+
 @dataclass(frozen=True)
 class Waits:
-    """A waiting run: its entry in its session's stream."""
+    """A waiting run: its entry in its session's stream, and the target that its worker has to have, or ANYWHERE."""
 
     session: str
     page: str
@@ -357,9 +366,9 @@ class Broker:
                 if held.worker in dead or not held.worker:
                     if held.attempt >= ATTEMPTS:
                         self._end(state, pipe, held, lost_twice())
-                    elif held.on in targets:
+                    elif does(targets, held.on):
                         return _claim(pipe, replace(held, worker=worker, attempt=held.attempt + 1, since=state.now))
-            waits = state.line.next(state.running, lambda each: each.on in targets)
+            waits = state.line.next(state.running, lambda each: does(targets, each.on))
             if waits is None:
                 return None
             state.line.remove(waits)

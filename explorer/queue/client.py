@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 from explorer.queue.absences import Absences
 from explorer.queue.bodies import Body, BodyError
 from explorer.queue.broker import (
+    ANYWHERE,
     DOWN,
     VERSION,
     WATCH_SECONDS,
@@ -28,6 +29,7 @@ from explorer.queue.broker import (
     Posted,
     State,
     Waits,
+    does,
     not_if_cancelled,
 )
 from explorer.queue.job import NO_ANSWER, AwayError, Job, Standing
@@ -134,7 +136,7 @@ class StreamQueue:
         followed = _Followed(job)
         job.at = followed.place(run)
         self._followed[run] = followed
-        self._begin(self._place(followed, Waits(session, page, run, str(request.get("on", ""))), body))
+        self._begin(self._place(followed, Waits(session, page, run, _needed(request)), body))
         return job
 
     def resume(self, session: str, at: str) -> Job:
@@ -365,10 +367,16 @@ class StreamQueue:
         return ((waits, self._without_worker(waits, event)) for waits, event in told)
 
     def _without_worker(self, waits: Waits, event: Event) -> Event:
-        if any(waits.on in targets for targets in self._workers):
+        if any(does(targets, waits.on) for targets in self._workers):
             return event
-        told = f"No worker that runs '{waits.on[:20]}' is there: the run waits for one."
+        wanted = "No worker" if waits.on == ANYWHERE else f"No worker that runs '{waits.on[:20]}'"
+        told = f"{wanted} is there: the run waits for one."
         return events.queued(event["position"], told)
+
+
+def _needed(request: Mapping[str, Any]) -> str:
+    """The target that a run's worker has to have: none for a replay, in which nothing is measured."""
+    return ANYWHERE if (request.get("tune") or {}).get("replay") else str(request.get("on", ANYWHERE))
 
 
 def _away(error: Exception) -> Event:

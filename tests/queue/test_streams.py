@@ -86,6 +86,22 @@ def test_a_worker_takes_only_what_it_runs_and_a_run_for_none_says_so(new_broker:
     in_time(main)
 
 
+def test_a_replay_is_done_by_a_worker_of_any_target(new_broker: New) -> None:
+    """Though it is of a GPU's times: it would wait for one for ever."""
+
+    async def main() -> None:
+        replay = {**request("r", on="gpu"), "tune": {"trials": 4, "replay": "spmm/dense-32"}}
+        async with queue_of(new_broker()) as queue:
+            job = queue.submit("anna", replay)
+            told = await until(job, "queued")
+            while "No worker is there" not in told["message"]:
+                told = await until(job, "queued")
+            async with worker_of(new_broker(), TestPool(), Offer(("cpu",))):
+                assert (await rest(job))[-1]["event"] == "result"
+
+    in_time(main)
+
+
 def test_a_newer_run_takes_the_waiting_ones_place(new_broker: New) -> None:
     async def main() -> None:
         pool = TestPool()
