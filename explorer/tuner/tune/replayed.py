@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.runtime.runs.events import Event, TrialStatus, failed
-from explorer.runtime.runs.request import Refused, RunRequest
-from explorer.runtime.tuning import Tuning, TuningError
+from explorer.runtime.runs.request import Refused, RunRequest, compile_request
+from explorer.runtime.targets.table import TargetName
+from explorer.runtime.tuning import Tuning
 from explorer.tuner import shipped
 from explorer.tuner.model.quality import pearson
 from explorer.tuner.recorded import Recorded
 from explorer.tuner.search import Trials
 from explorer.tuner.tune.bench import Bench, Tried
-from explorer.tuner.tune.run import searched
+from explorer.tuner.tune.run import asked, searched
 from explorer.tuner.tune.worth import worth
 
 PREDICTED = (
@@ -25,23 +26,26 @@ PREDICTED = (
     " {points} points, Pearson's r of the logarithms is {r:.2f}."
 )
 UNPREDICTED = "Nothing predicts these times: the search learns from those that it has asked for."
+RECORDED_ON: TargetName = "gpu"
 RIGHT = "correct"
 """What a recording says of a point whose result was that of the usual one, which was held against float64."""
 
 
 def run(request: RunRequest) -> Iterator[Event]:
-    """Searches the recorded space that a request names; the last event is `result`. Raises Refused."""
-    try:
-        tuning = Tuning.of(request.tune or {})
-    except TuningError as error:
-        raise Refused(failed("refused", str(error))) from None
+    """Searches the recorded space that a request names; the last event is `result`. Raises Refused: also for a text
+    that is no model, as any run of it, though it is not what is searched."""
+    tuning = asked(request)
+    if request.on != RECORDED_ON:
+        told = f"Spaces were recorded on '{RECORDED_ON}': a replay goes with that, not with '{request.on}'."
+        raise Refused(failed("refused", told))
+    compile_request(request)
     try:
         space = shipped.load(tuning.replay)
     except KeyError:
         there = ", ".join(shipped.names()) or "none"
         told = f"There is no recording '{tuning.replay}': there are {there}."
         raise Refused(failed("refused", told)) from None
-    yield from searched(ReplayBench(space, tuning), "gpu")
+    yield from searched(ReplayBench(space, tuning), RECORDED_ON)
 
 
 class ReplayBench(Bench):

@@ -35,6 +35,13 @@ NO_PLACE = "leave that out, and tune the model by itself"
 
 def ready(request: RunRequest) -> RunRequest:
     """The request as the target wants it, with the moment until which trials may begin. Raises Refused."""
+    tuning = asked(request)
+    own: RunRequest = import_module(TARGETS[request.on].run).ready(request)
+    return replace(own, tune=asdict(tuning))
+
+
+def asked(request: RunRequest) -> Tuning:
+    """How to search, of a request that has nothing that no search has a place for. Raises Refused."""
     try:
         tuning = Tuning.of(request.tune or {})
     except TuningError as error:
@@ -42,8 +49,7 @@ def ready(request: RunRequest) -> RunRequest:
     for name in ("edited", "written", "expected", "against"):
         if getattr(request, name):
             raise Refused(events.failed("refused", f"A search has no place for what is {name}: {NO_PLACE}."))
-    own: RunRequest = import_module(TARGETS[request.on].run).ready(request)
-    return replace(own, tune=asdict(tuning))
+    return tuning
 
 
 def run(setup: Setup) -> Iterator[Event]:

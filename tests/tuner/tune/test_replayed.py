@@ -101,6 +101,34 @@ def test_a_recording_that_is_not_there_is_told_in_words() -> None:
     assert NAME in last["message"]
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("edited", {"loops": "nothing"}),
+        ("against", {"options": {"opt": 1}}),
+        ("expected", SUM),
+        ("written", "nothing"),
+    ],
+)
+def test_a_replay_has_no_place_for_what_no_search_has(field: str, value: Any) -> None:
+    last = search(SUM, on="gpu", tune={"replay": NAME}, **{field: value})[-1]
+    assert (last["event"], last["kind"]) == ("failed", "refused")
+    assert f"no place for what is {field}" in last["message"]
+
+
+@pytest.mark.parametrize("on", ["cpu", "dae"])
+def test_a_replay_is_refused_on_another_target(on: str) -> None:
+    last = search(SUM, on=on, tune={"replay": NAME})[-1]
+    assert (last["event"], last["kind"]) == ("failed", "refused")
+    assert f"not with '{on}'" in last["message"]
+
+
+def test_a_text_that_is_no_model_has_its_diagnostics() -> None:
+    last = search("op Broken(", on="gpu", tune={"replay": NAME})[-1]
+    assert (last["event"], last["kind"]) == ("failed", "error")
+    assert last["diagnostics"]
+
+
 def test_recordings_are_found_by_what_a_text_means() -> None:
     assert shipped.of_model(RENAMED, shipped.names()) == [NAME]
     assert shipped.of_model(OTHER, shipped.names()) == []
