@@ -279,8 +279,8 @@ def _add_tune(commands: Any) -> None:
     parser.add_argument(
         "--replay",
         metavar="NAME",
-        help="search a space of this model that was recorded on a GPU, by the times recorded there; usual with --on gpu"
-        " where there is no GPU",
+        help="search a space of this model that was recorded on a GPU, by the times recorded there on"
+        " its own data; usual with --on gpu where there is no GPU",
     )
     _add_store(parser, "the file that keeps what was found for later runs")
     told = "a parameter of the dae machine, which then stays as it is; may repeat"

@@ -108,14 +108,27 @@ def _replay(arguments: argparse.Namespace, recording: str) -> int:
     from explorer.runtime.run import RunRequest
     from explorer.tuner import shipped
 
-    for flag, given in (("set", arguments.set), ("option", arguments.option), ("schedule", arguments.export)):
-        if given:
-            raise BadInput(f"--{flag} does not go with a replay: it has what was recorded")
+    about = shipped.load(recording).about
+    _refuse_other(arguments, recording, about)
     how = {"trials": arguments.trials, "search": arguments.search, "seed": arguments.seed, "replay": recording}
-    request = RunRequest(
-        text=shipped.load(recording).about["text"], on="gpu", tune={**how, "seconds": arguments.timeout}
-    )
+    request = RunRequest(text=about["text"], on="gpu", tune={**how, "seconds": arguments.timeout})
     return _told(arguments, _last_of(arguments, request))
+
+
+def _refuse_other(arguments: argparse.Namespace, recording: str, about: Mapping[str, Any]) -> None:
+    """Raises BadInput for what was asked and a replay does not heed, or is not of."""
+    for name in ("set", "option", "export", "machine", "batch", "memory", "store", "name"):
+        if getattr(arguments, name) not in (None, []):
+            flag = "schedule" if name == "export" else name
+            raise BadInput(f"--{flag} does not go with a replay: it has what was recorded")
+    given = {"grad": arguments.grad, "negatives": arguments.negatives}
+    for name, value in given.items():
+        if value and value != about["options"][name]:
+            raise BadInput(f"--{name} does not go with a replay of {recording}, which was recorded without that")
+    data = about["counted_on"]
+    if arguments.data is not None and arguments.data.lower() != data.lower():
+        told = f"{recording} was recorded on {data or 'triples of its own'}"
+        raise BadInput(f"--data {arguments.data[:200]} does not go with a replay: {told}")
 
 
 def _check_export(arguments: argparse.Namespace) -> None:

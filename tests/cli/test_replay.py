@@ -52,6 +52,15 @@ def test_a_recording_on_the_data_that_were_named_is_taken_first(
         (RENAMED, ("--on", "gpu", "--replay", "bags/fw"), f"no such recording (did you mean '{NAME}'?)"),
         (RENAMED, ("--on", "dae", "--replay", NAME), "--replay goes with --on gpu"),
         (RENAMED, ("--on", "gpu", "--option", "compact=true"), "--option does not go with a replay"),
+        (RENAMED, ("--on", "gpu", "--data", "RM1:L0"), f"--data RM1:L0 does not go with a replay: {NAME} was recorded"),
+        (RENAMED, ("--on", "gpu", "--replay", NAME, "--data", "RM1:L0"), "recorded on few"),
+        (RENAMED, ("--on", "gpu", "--batch", "8"), "--batch does not go with a replay"),
+        (RENAMED, ("--on", "gpu", "--machine", "alu=2"), "--machine does not go with a replay"),
+        (RENAMED, ("--on", "gpu", "--memory", "1GiB"), "--memory does not go with a replay"),
+        (RENAMED, ("--on", "gpu", "--store", "kept.db"), "--store does not go with a replay"),
+        (RENAMED, ("--on", "gpu", "--name", "Bags"), "--name does not go with a replay"),
+        (RENAMED, ("--on", "gpu", "--grad"), f"--grad does not go with a replay of {NAME}"),
+        (RENAMED, ("--on", "gpu", "--negatives", "tail:4"), f"--negatives does not go with a replay of {NAME}"),
     ],
 )
 def test_what_cannot_be_replayed_is_told_in_words(

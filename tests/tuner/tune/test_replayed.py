@@ -29,7 +29,7 @@ def made_up() -> Recorded:
     trials[5] = Trial("correctness", (), (0,), 0.1, 5)
     trials[7] = Trial("correct", trials[6].times, (0,), 0.1, 6)
     about: dict[str, Any] = {"source": "measured", "device": "a made-up GPU", "date": "2026-11-24", "text": SUM}
-    about |= {"sizes": {}, "options": {}, "counted_on": "few"}
+    about |= {"sizes": {}, "options": {"grad": False, "negatives": "none"}, "counted_on": "few"}
     launches = np.zeros((1, len(NAMES)), np.float32)
     return Recorded("Bags/few", about, Points(genes, ordinals, 0), tuple(trials), NAMES, launches, {})
 
