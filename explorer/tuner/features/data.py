@@ -23,7 +23,7 @@ def data_features(arrays: Mapping[str, Any]) -> dict[str, float]:
     Of an array that says where lists begin (ENDS): the number of lists, the mean, the largest and the spread
     (deviation over mean) of their lengths. Of others: how many picks there are, of how many rows, the share of the
     busiest row, the spread of how often rows are picked, and the share of picks that a cache of CAPACITIES rows would
-    serve."""
+    serve. Of ends that descend, and of an array with numbers below 0, which are no rows, nothing is told."""
     found = {name: float(value) for name, value in arrays.items() if isinstance(value, int)}
     for name, array in arrays.items():
         if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and array.size > 1:
@@ -33,14 +33,18 @@ def data_features(arrays: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _of_lists(ends: NDArray[Any]) -> dict[str, float]:
-    lengths = np.diff(ends)
+    lengths = np.diff(ends.astype(np.int64))
+    if (lengths < 0).any():
+        return {}
     mean, longest = float(lengths.mean()), float(lengths.max())
-    return {"lists": float(lengths.size), "mean": mean, "longest": longest, "spread": float(lengths.std()) / mean}
+    spread = float(lengths.std()) / mean if mean else 0.0  # lists that are all empty are as long as one another
+    return {"lists": float(lengths.size), "mean": mean, "longest": longest, "spread": spread}
 
 
 def _of_picks(ids: NDArray[Any]) -> dict[str, float]:
-    counts = np.bincount(ids.ravel())
-    counts = counts[counts > 0]
+    rows, counts = np.unique(ids, return_counts=True)
+    if rows[0] < 0:
+        return {}
     served = served_shares(counts)
     return {
         "picks": float(ids.size),

@@ -13,7 +13,6 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.peers.turns import FINALS
@@ -28,9 +27,10 @@ from explorer.tuner.device.recipes import Made, make
 from explorer.tuner.device.trials import Fields, OnDevice
 from explorer.tuner.features.data import data_features
 from explorer.tuner.model.choices import WEIGHTS, choices_of, expected
+from explorer.tuner.model.inputs import of_data
 from explorer.tuner.model.trees import Trees
 from explorer.tuner.points import Points
-from explorer.tuner.search import Trials
+from explorer.tuner.search import Predicted, Trials
 from explorer.tuner.space import widest
 from explorer.tuner.tune.bench import OnTarget, Tried, given_options, is_told_apart, likely, too_few
 from explorer.tuner.tune.options import OF_MODELS, switches
@@ -44,6 +44,10 @@ FINAL_S = 3.0
 PREDICTED = (
     "A model predicts these times by what is chosen and by the data, before anything is compiled; it was trained on"
     " spaces of schedules that were measured whole on an H100. The search corrects it by what it has timed."
+)
+UNTOLD = (
+    "Nothing predicts these times: nothing can be told of this data's lists, or of how often its rows are picked. The"
+    " search learns from those that it has timed."
 )
 SAME = "Its machine code is that of a trial before."
 STATUSES = {
@@ -68,12 +72,11 @@ class DeviceBench(OnTarget):
     """The device, or another process on it once a kernel has broken this one's context."""
 
     metric = "ms"
-    by = PREDICTED
 
     def __init__(self, setup: Setup, tuning: Tuning, points: Points) -> None:
         super().__init__(setup, tuning)
         self.points = points
-        self.predicted = predicted_of(points, setup.inputs())
+        self.predicted, self.by = predicted_of(points, setup.inputs())
         self.device = current_device().described
         self.here: OnDevice | None = OnDevice(setup)
         self.recipe, self.sizes = self.here.recipe, self.here.sizes
@@ -208,9 +211,13 @@ class DeviceBench(OnTarget):
         return [f"Of the trials, {', '.join(told)}."] if told else []
 
 
-def predicted_of(points: Points, inputs: Mapping[str, Any]) -> NDArray[np.float64]:
-    """How many times as long as the usual point points are expected to take on these arrays, [points]."""
-    return expected(Trees.load(WEIGHTS), choices_of(points, data_features(inputs)))
+def predicted_of(points: Points, inputs: Mapping[str, Any]) -> tuple[Predicted, str]:
+    """How many times as long as the usual point points are expected to take on these arrays, [points], and by what;
+    None of arrays of which nothing is told, and why."""
+    told = data_features(inputs)
+    if not of_data(told).any():
+        return None, UNTOLD
+    return expected(Trees.load(WEIGHTS), choices_of(points, told)), PREDICTED
 
 
 def points_of(setup: Setup, tuning: Tuning) -> Points:

@@ -48,3 +48,17 @@ def test_lists_and_picks_are_told_apart() -> None:
     assert (found["idx.picks"], found["idx.rows"], found["idx.busiest"]) == (8, 4, 0.5)
     assert found[f"idx.served by {CAPACITIES[-1]}"] == 0.5, "each row is missed once"
     assert not any(name.startswith("weight") for name in found)
+
+
+def test_lists_that_are_all_empty_are_told() -> None:
+    found = data_features({"rowptr": np.zeros(5, np.int32)})
+    assert found == {"rowptr.lists": 4, "rowptr.mean": 0, "rowptr.longest": 0, "rowptr.spread": 0}
+
+
+def test_nothing_is_told_of_what_are_no_rows_and_no_ends() -> None:
+    assert data_features({"idx": np.array([0, -1, 3], np.int32), "rowptr": np.array([4, 0, 2], np.uint32)}) == {}
+
+
+def test_rows_of_any_number_take_no_memory() -> None:
+    found = data_features({"idx": np.array([2**40, 2**40, 5], np.uint64)})
+    assert (found["idx.picks"], found["idx.rows"], found["idx.busiest"]) == (3, 2, 2 / 3)

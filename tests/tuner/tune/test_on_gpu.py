@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from explorer.compiler.decisions import Schedule
@@ -224,3 +225,22 @@ def test_what_was_given_stays(small: dict[str, Any], fake_cuda: Any) -> None:
     hold_together(said)
     assert not any(gene["key"].endswith(".lanes") for gene in of_kind("space", said)[0]["genes"])
     assert said[-1]["options"]["lanes"] == 4
+
+
+def test_what_nothing_is_told_of_is_tuned_without_a_prediction(
+    small: dict[str, Any], fake_cuda: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where all that the kernels read of whole numbers has some below 0."""
+    of_arrays = on_gpu.data_features
+
+    def below_zero(inputs: dict[str, Any]) -> dict[str, float]:
+        whole = {name: value for name, value in inputs.items() if getattr(value, "dtype", np.dtype("f")).kind in "iu"}
+        assert whole
+        return of_arrays({name: -1 - value.astype(np.int64) for name, value in whole.items()})
+
+    monkeypatch.setattr(on_gpu, "data_features", below_zero)
+    said = search(SLS, tune={"trials": 6}, **small)
+    hold_together(said)
+    (space,) = of_kind("space", said)
+    assert (space["predicted"], space["expected"], space["by"]) == (False, None, on_gpu.UNTOLD)
+    assert all(trial["predicted"] is None for trial in of_kind("trial", said))
