@@ -51,6 +51,15 @@ def expected(trees: Trees, inputs: Floats) -> NDArray[np.float64]:
     return np.exp(trees.predict(inputs))
 
 
+def unseen(points: Points) -> list[str]:
+    """What the model is not given of what a space varies: options, by their names, and other decisions than it knows,
+    once each, whichever kernels have them."""
+    known = {*NUMBERS, *(key for key, _ in WORDS)}
+    varied = [gene.key for gene in points.genes if len(gene.values) > 1]
+    named = [(key, key.rpartition(".")[2]) for key in varied]
+    return list(dict.fromkeys(name for key, name in named if "." not in key or name not in known))
+
+
 def _column(points: Points, key: str, word: str | None = None) -> NDArray[np.float64]:
     """A decision's value, or whether it is a word, in the mean of the kernels of a point that have it, [points]."""
     found = [

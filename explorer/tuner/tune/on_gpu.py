@@ -26,7 +26,7 @@ from explorer.tuner.device.elsewhere import Elsewhere, NoOtherProcess
 from explorer.tuner.device.recipes import Made, make
 from explorer.tuner.device.trials import Fields, OnDevice
 from explorer.tuner.features.data import data_features
-from explorer.tuner.model.choices import WEIGHTS, choices_of, expected
+from explorer.tuner.model.choices import WEIGHTS, choices_of, expected, unseen
 from explorer.tuner.model.inputs import of_data
 from explorer.tuner.model.trees import Trees
 from explorer.tuner.points import Points
@@ -42,9 +42,11 @@ WIDENING_S = 10.0
 FINAL_S = 3.0
 """How long the two best may be timed again, by turns with the usual point."""
 PREDICTED = (
-    "A model predicts these times by what is chosen and by the data, before anything is compiled; it was trained on"
-    " spaces of schedules that were measured whole on an H100. The search corrects it by what it has timed."
+    "A model predicts these times by decisions of the kernels and by the data, before anything is compiled{unseen}; it"
+    " was trained on spaces of schedules that were measured whole on an H100. The search corrects it by what it has"
+    " timed."
 )
+UNSEEN = ", and does not look at {names}, which also vary"
 UNTOLD = (
     "Nothing predicts these times: nothing can be told of this data's lists, or of how often its rows are picked. The"
     " search learns from those that it has timed."
@@ -217,7 +219,9 @@ def predicted_of(points: Points, inputs: Mapping[str, Any]) -> tuple[Predicted, 
     told = data_features(inputs)
     if not of_data(told).any():
         return None, UNTOLD
-    return expected(Trees.load(WEIGHTS), choices_of(points, told)), PREDICTED
+    names = ", ".join(unseen(points))
+    by = PREDICTED.format(unseen=UNSEEN.format(names=names) if names else "")
+    return expected(Trees.load(WEIGHTS), choices_of(points, told)), by
 
 
 def points_of(setup: Setup, tuning: Tuning) -> Points:

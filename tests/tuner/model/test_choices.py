@@ -10,7 +10,7 @@ import pytest
 
 from explorer.tuner import shipped
 from explorer.tuner.held_out import others_of
-from explorer.tuner.model.choices import NUMBERS, WEIGHTS, WORDS, choices_of, expected, recorded_choices
+from explorer.tuner.model.choices import NUMBERS, WEIGHTS, WORDS, choices_of, expected, recorded_choices, unseen
 from explorer.tuner.model.growing import Growing, grow
 from explorer.tuner.model.learning import learn
 from explorer.tuner.model.trees import Trees
@@ -89,3 +89,21 @@ def test_what_is_shipped_is_what_training_gives(file: str, with_twins: bool) -> 
     if not with_twins:
         whole, own = Trees.load(WEIGHTS), learn(examples)
         np.testing.assert_allclose(own.predict(examples[0][0]), whole.predict(examples[0][0]), rtol=1e-4, atol=1e-5)
+
+
+def test_what_the_model_is_not_given_is_named() -> None:
+    """What changes nothing of its inputs, gene by gene, and no other."""
+    keys = {"compact": (False, True), "A.lanes": (4, 8), "B.lanes": (4, 8), "A.threads": (64, 128), "B.threads": (1, 2)}
+    genes = (
+        *(Gene(key, values) for key, values in keys.items()),
+        Gene("A.strategy", ("rows", "scores")),
+        Gene("x", (1,)),
+    )
+    ordinals = np.zeros((len(genes) + 1, len(genes)), np.int16)
+    for number, gene in enumerate(genes):
+        ordinals[number + 1, number] = len(gene.values) - 1
+    points = Points(genes, ordinals, 0)
+    inputs = choices_of(points, {})
+    same = {genes[at].key for at in range(len(keys) + 1) if (inputs[at + 1] == inputs[0]).all()}
+    assert same == {"compact", "A.threads", "B.threads"}
+    assert unseen(points) == ["compact", "threads"]

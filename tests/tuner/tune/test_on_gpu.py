@@ -244,3 +244,12 @@ def test_what_nothing_is_told_of_is_tuned_without_a_prediction(
     (space,) = of_kind("space", said)
     assert (space["predicted"], space["expected"], space["by"]) == (False, None, on_gpu.UNTOLD)
     assert all(trial["predicted"] is None for trial in of_kind("trial", said))
+
+
+def test_it_is_told_what_the_prediction_does_not_look_at(small: dict[str, Any], tmp_path: Path) -> None:
+    (space,) = of_kind("space", search(text_of("rgnn/rgcn"), tune={"trials": 2}, **{**small, "sizes": {}}))
+    options = [gene["key"] for gene in space["genes"] if "." not in gene["key"]]
+    assert options
+    assert all(name in space["by"].partition("does not look at")[2] for name in options)
+    (space,) = of_kind("space", search(SLS, tune={"trials": 2}, **small))
+    assert space["predicted"]
