@@ -27,6 +27,20 @@ BELOW_RANDOM = {
 """Spaces on which the search scores below random search; the issue asks for none of them with a space left out. In the
 KG lookup the usual point, which is timed first, takes twice as long as the median; in TransE a third of the points are
 within 3 % of the best."""
+BELOW_RANDOM_AT_TRIALS = {
+    shipped.LEFT_OUT: {"kglookup/16384", "gat-with-gradients/bgs-128"},
+    shipped.KERNEL_LEFT_OUT: {"kglookup/16384", "gat-with-gradients/bgs-128", "transe-tail-64/1024"},
+}
+"""The same of the score at 32 trials. In GAT the
+usual point takes 7 % longer than the best, which is found at trial 19: random search is within 2 % by then."""
+FEW = {
+    **{"gat-with-gradients/bgs-128": 360, "kglookup/131072": 28, "kglookup/16384": 45, "mp/arxiv-128": 410},
+    **{"mp/sparse-48": 448, "rgat/bgs-32": 432, "sddmm/arxiv-128": 264, "sddmm/dense-41": 384},
+    **{"sls/bags-of-4": 388, "sls/bags-of-64": 351, "spattn/bigbird-2": 12, "spattn/bigbird-8": 44},
+    **{"transe-tail-64/1024": 83, "transe-tail-64/4096": 52},
+}
+"""Spaces with fewer than 500 points of machine code of their own, and how many: the issue asks for 500 to 4,000 points,
+which all spaces have before what has the same machine code is dropped."""
 FOLLOWED = {
     "mp/arxiv-128",
     "rgat/bgs-32",
@@ -77,6 +91,10 @@ def test_there_are_enough_spaces_of_one_device_and_they_are_small() -> None:
     assert len(spaces) == 2 * len({space.name.partition("/")[0] for space in spaces})
     whole = [shipped.load(name) for name in NAMES]
     assert all(500 <= len(space.points) <= 4_000 for space in whole)
+    distinct = {name: len(space.points) for name, space in zip(NAMES, spaces, strict=True)}
+    for space, (name, count) in zip(whole, distinct.items(), strict=True):
+        print(f"{name}: {count:,} distinct of {len(space.points):,} points")
+    assert {name: count for name, count in distinct.items() if count < 500} == FEW
     assert {space.about["device"] for space in spaces} == {"NVIDIA H100 80GB HBM3"}
     assert all(space.about["date"] and space.about["nvrtc"] for space in spaces)
     assert sum(path.stat().st_size for path in shipped.FOLDER.rglob("*") if path.is_file()) < 3_000_000
@@ -90,7 +108,20 @@ def test_the_search_beats_chance(file: str) -> None:
     scores = {name: each.score for name, each in every(file).items()}
     assert np.mean(list(scores.values())) >= 0.6
     assert {name for name, score in scores.items() if score <= 0} == BELOW_RANDOM[file]
-    assert np.mean([each.of_trials for each in every(file).values()]) >= 0.6
+    of_trials = {name: each.of_trials for name, each in every(file).items()}
+    assert np.mean(list(of_trials.values())) >= 0.6
+    assert {name for name, score in of_trials.items() if score <= 0} == BELOW_RANDOM_AT_TRIALS[file]
+
+
+@pytest.mark.parametrize("file", [shipped.LEFT_OUT, shipped.KERNEL_LEFT_OUT])
+def test_it_is_not_spaces_of_few_points_that_make_the_means(file: str) -> None:
+    """In those 32 trials are much of the space, or all of it."""
+    large = [each for name, each in every(file).items() if name not in FEW]
+    assert min(each.score for each in large) > 0
+    assert min(each.of_trials for each in large) > 0
+    assert np.mean([each.score for each in large]) >= 0.9
+    assert np.mean([each.of_trials for each in large]) >= 0.85
+    assert np.mean([each.near for each in large]) >= 0.9
 
 
 @pytest.mark.parametrize("file", [shipped.LEFT_OUT, shipped.KERNEL_LEFT_OUT])
