@@ -1,5 +1,5 @@
-"""The command line: `explorer stages | functions | compile | space | run | tune | reuse | bench | serve |
-worker | doctor`.
+"""The command line: `explorer stages | functions | compile | space | run | tune | reuse | import | bench |
+serve | worker | doctor`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.
@@ -182,6 +182,12 @@ def _reuse(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _import(arguments: argparse.Namespace) -> int:
+    from explorer.importing import import_module
+
+    return import_module(arguments)
+
+
 def _bench(arguments: argparse.Namespace) -> int:
     suites = benchmark_suites()
     if not suites:
@@ -298,6 +304,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": run,
     "tune": tune,
     "reuse": _reuse,
+    "import": _import,
     "bench": _bench,
     "serve": _serve,
     "worker": _worker,
