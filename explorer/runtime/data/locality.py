@@ -6,12 +6,13 @@ row (Ember §2.2). A cache that holds x rows and replaces the least recently use
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from explorer.machine.compiled import entry
 from explorer.runtime.data.triples import Ids
 
 Numbers = npt.NDArray[np.int64]
@@ -30,11 +31,18 @@ def reuse_distances(ids: npt.NDArray[Any]) -> Numbers:
     rows = rows.reshape(-1).astype(np.int64)
     distances = np.empty(len(rows), dtype=np.int64)
     last = np.full(int(rows.max(initial=-1)) + 1, -1, dtype=np.int64)
-    _count_between(rows, last, np.zeros(len(rows) + 1, dtype=np.int64), distances)
+    _counting()(rows, last, np.zeros(len(rows) + 1, dtype=np.int64), distances)
     return distances
 
 
-@entry
+@cache
+def _counting() -> Callable[[Numbers, Numbers, Numbers, Numbers], None]:
+    """Compiled once it is wanted: Numba takes half of the time in which a process for compilations comes up."""
+    from explorer.machine.compiled import entry
+
+    return entry(_count_between)
+
+
 def _count_between(rows: Numbers, last: Numbers, tree: Numbers, distances: Numbers) -> None:
     """A Fenwick tree marks each row's last access; the marks behind a row's own are the rows accessed since."""
     marked = 0
