@@ -16,6 +16,7 @@ from explorer.runtime.tuning import DEFAULT_TRIALS, SEARCHES
 _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --all
   explorer compile examples/kge/transr.emb --stage cuda --set D=128 --set K=32
+  explorer export examples/rgnn/rgat.emb build/rgat --grad
   explorer run examples/kge/transr.emb --on dae
   explorer run examples/kge/transe_l1.emb --on cpu --data triples.tsv --negatives tail:64 --json
   explorer run examples/rgnn/rgat.emb --on cpu --data small --grad --option compact=false
@@ -88,6 +89,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_stages(commands)
     _add_functions(commands)
     _add_compile(commands)
+    _add_export(commands)
     _add_space(commands)
     _add_run(commands)
     _add_tune(commands)
@@ -167,6 +169,19 @@ def _add_compile(commands: Any) -> None:
         help="the data that a layer or an op is compiled for (see `run`): costs are counted on it, and an op's rows"
         " have its sizes; default: assumed counts, and the text's sizes",
     )
+
+
+def _add_export(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "export",
+        "write a model as a PyTorch extension that is built and used without the explorer",
+        "explorer export examples/kge/transr.emb build/transr --grad",
+        f"{_OPTIONS}\n\n",
+    )
+    _add_model_arguments(parser)
+    told = "the folder to write: CUDA, host functions, a module, setup.py and a test; made, or written over"
+    parser.add_argument("folder", metavar="DIR", help=told)
 
 
 def _add_space(commands: Any) -> None:

@@ -1,5 +1,5 @@
-"""The command line: `explorer stages | functions | compile | space | run | tune | reuse | bench | serve |
-worker | doctor`.
+"""The command line: `explorer stages | functions | compile | export | space | run | tune | reuse | bench |
+serve | worker | doctor`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
 Ctrl-C with 130. Each command imports only what it needs, so that `--help` and `compile` start fast.
@@ -125,6 +125,24 @@ def _compile(arguments: argparse.Namespace) -> int:
     else:
         _print_summary(fitted)
     return FAILED if any(not compilation.stages[name].available for name in arguments.stage) else 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.data.triples import InputError
+    from explorer.runtime.export.folder import export, package_of
+
+    compilation = fit_model(arguments).compilation
+    try:
+        written = export(compilation, Path(arguments.folder), compilation.options.grad)
+    except InputError as error:
+        raise BadInput(str(error)) from None
+    package = package_of(compilation.name)
+    if arguments.json:
+        print(json.dumps({"ok": True, "folder": arguments.folder, "package": package, "files": written}))
+        return 0
+    print(f"{compilation.name}: {len(written)} files in {arguments.folder}, of them {package}/model.py")
+    print(f"Build it where nvcc and PyTorch are: cd {arguments.folder} && python setup.py build_ext --inplace")
+    return 0
 
 
 def _space(arguments: argparse.Namespace) -> int:
@@ -294,6 +312,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "stages": _stages,
     "functions": _functions,
     "compile": _compile,
+    "export": _export,
     "space": _space,
     "run": run,
     "tune": tune,
