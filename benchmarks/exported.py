@@ -3,10 +3,11 @@
     explorer bench exported [MODEL.emb ...] [--repeat N] [--keep DIR] [--json]
 
 By default TransR, RGAT, SLS and SpMM, each with its backward pass. All are exported for this GPU and built at once;
-each runs its own test against the float64 reference, then both run on the same drawn inputs. `bits` is what differs of
-the result and of the gradients; `again` what differs between two calls of c.torch(), where sums have no fixed order. It
-needs PyTorch with CUDA, CuPy and nvcc. Status 1 where anything differs that c.torch() repeats, or a build or a test
-fails, 2 where there is no GPU.
+each runs its own test against the float64 reference, then both run on the same drawn inputs: `few` ones, whose sums
+have one order, and `many`. `bits` is how many elements of the result and of the gradients have other bits, and `again`
+the same of two calls of c.torch(), which atomic sums may bring; `apart` how far those differ, of the largest. It needs
+PyTorch with CUDA, CuPy and nvcc. Status 1 where anything differs that c.torch() repeats, or by more than 1e-5, or a
+build or a test fails, 2 where there is no GPU.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -28,9 +31,47 @@ BY_NAME_ONLY = "needs a GPU, PyTorch and nvcc"
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 MODELS = ("kge/transr", "rgnn/rgat", "embedding/sls", "embedding/spmm")
-SIZES = {"entity": 14_541, "relation": 237, "node": 30_000, "etype": 40, "ntype": 4}
-BATCH, EDGES, LISTS, ENTRIES, ROWS = 4096, 400_000, 10_000, 300_000, 16_384
-COLUMNS = ("model", "built s", "own test", "bits", "again", "c.torch ms", "exported ms")
+APART = 1e-5
+COLUMNS = (
+    "model",
+    "built s",
+    "own test",
+    "few: bits",
+    "few: again",
+    "bits",
+    "again",
+    "apart",
+    "c.torch ms",
+    "exported ms",
+)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How large inputs are; of `distinct` ids none is drawn twice in a list, as far as there are so many."""
+
+    sizes: Mapping[str, int]
+    batch: int
+    edges: int
+    lists: int
+    entries: int
+    rows: int
+    distinct: bool = False
+
+    def ids(self, count: int, *shape: int) -> Any:
+        """Ids below `count`."""
+        import torch
+
+        if self.distinct:
+            every = torch.cat([torch.randperm(count, device="cuda") for _ in range(prod(shape) // count + 1)])
+            return every[: prod(shape)].reshape(shape)
+        return torch.randint(0, count, shape, device="cuda")
+
+
+FEW = Drawn({"entity": 64, "relation": 32, "node": 20, "etype": 6, "ntype": 2}, 16, 30, 12, 30, 40, distinct=True)
+MANY = Drawn(
+    {"entity": 14_541, "relation": 237, "node": 30_000, "etype": 40, "ntype": 4}, 4096, 400_000, 10_000, 300_000, 16_384
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -100,38 +141,49 @@ def row_of(compilation: Any, folder: Path, seconds: float, fault: str, repeat: i
 
 def compared(compilation: Any, folder: Path, repeat: int, fault: str) -> dict[str, Any]:
     """The outputs of both on the same inputs, and what both take for a result and its gradients."""
-    import torch
 
     sys.path.insert(0, str(folder))
     package = importlib.import_module(next(folder.glob("*_kernels")).name)
     exported = getattr(package, compilation.name)(check_indices=False).cuda()
     ours = compilation.torch(check_indices=False).cuda()
-    indices, tensors = drawn(compilation)
-    upstream: list[Any] = []
-
-    def call(module: Any) -> dict[str, Any]:
-        structure = module.prepare(**indices) if compilation.family != "score" else None
-        given = {n: t.detach().clone().requires_grad_(n in ours.learnt) for n, t in tensors.items()}
-        result = module(structure, **given) if structure is not None else module(**indices, **given)
-        if not upstream:
-            upstream.append(torch.randn(result.shape, device="cuda"))
-        result.backward(upstream[0])
-        with torch.no_grad():
-            alone = module(structure, **given) if structure is not None else module(**indices, **given)
-        grads = {f"d {name}": tensor.grad for name, tensor in given.items() if tensor.grad is not None}
-        return {"result": result.detach(), "result alone": alone, **grads}
-
-    first, second, theirs = call(ours), call(ours), call(exported)
-    differs, unsteady = differing(first, theirs), differing(first, second)
-    wrong = [name for name in differs if name not in unsteady]
-    return {
-        "outputs": list(first),
-        "bits": ", ".join(f"{name}: {count:,}" for name, count in differs.items()) or "equal",
-        "again": ", ".join(f"{name}: {count:,}" for name, count in unsteady.items()) or "equal",
-        "c.torch ms": timed(lambda: call(ours), repeat),
-        "exported ms": timed(lambda: call(exported), repeat),
-        "fault": fault or ("differs: " + ", ".join(wrong) if wrong else ""),
+    found: dict[str, Any] = {}
+    for label, sizes in (("few: ", FEW), ("", MANY)):
+        indices, tensors = drawn(compilation, sizes)
+        first, second = (outputs_of(ours, indices, tensors) for _ in range(2))
+        theirs = outputs_of(exported, indices, tensors)
+        differs, unsteady, gap = differing(first, theirs), differing(first, second), apart(first, theirs)
+        found |= {f"{label}bits": _said(differs), f"{label}again": _said(unsteady), f"{label}apart": f"{gap:.1e}"}
+        wrong = [name for name in differs if name not in unsteady]
+        if wrong or gap > APART:
+            fault += f"\n{label}differs by {gap:.1e}: {', '.join(wrong)}"
+    times = {
+        "c.torch ms": timed(ours, indices, tensors, repeat),
+        "exported ms": timed(exported, indices, tensors, repeat),
     }
+    return {"outputs": list(first), **found, **times, "fault": fault}
+
+
+def outputs_of(module: Any, indices: Mapping[str, Any], tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The result with what a backward pass needs and without, and the gradients for an upstream of 1, 2, 3, 1, ..."""
+    import torch
+
+    given = {name: tensor.detach().clone().requires_grad_(tensor.requires_grad) for name, tensor in tensors.items()}
+    result = module(**indices, **given)
+    result.backward((1 + torch.arange(result.numel(), device="cuda") % 3).reshape(result.shape).to(torch.float32))
+    with torch.no_grad():
+        alone = module(**indices, **given)
+    gradients = {f"d {name}": tensor.grad for name, tensor in given.items() if tensor.grad is not None}
+    return {"result": result.detach(), "result alone": alone, **gradients}
+
+
+def _said(differs: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {count:,}" for name, count in differs.items()) or "equal"
+
+
+def apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    """The largest difference of an element, of the largest element of its output."""
+    pairs = ((tensor.double(), other[name].double()) for name, tensor in one.items() if tensor.numel())
+    return max(float((a - b).abs().max() / a.abs().max().clamp_min(1e-30)) for a, b in pairs)
 
 
 def differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, int]:
@@ -146,74 +198,75 @@ def differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def timed(call: Callable[[], Any], repeat: int) -> float:
-    """Milliseconds of a call, with the clearing and copying around it, which both have: the median."""
+def timed(module: Any, indices: Mapping[str, Any], tensors: Mapping[str, Any], repeat: int) -> float:
+    """Milliseconds of a result and its gradients, of a graph that was encoded before: the median."""
     import torch
 
-    times = []
+    structure = module.prepare(**indices)
+    result = module(structure, **tensors)
+    wanted = [tensor for tensor in tensors.values() if tensor.requires_grad]
+    upstream, times = torch.ones_like(result), []
     for _ in range(repeat + 3):
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         began.record()
-        call()
+        torch.autograd.grad(module(structure, **tensors), wanted, upstream)
         ended.record()
         torch.cuda.synchronize()
         times.append(began.elapsed_time(ended))
     return round(median(times[3:]), 4)
 
 
-def drawn(compilation: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The indices of a call and its tensors, on the GPU, by name: those of small data, of a model's family."""
+def drawn(compilation: Any, sizes: Drawn) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The indices of a call and its tensors, on the GPU, by name; those want gradients that have some."""
     import torch
 
     torch.manual_seed(0)
     graph = compilation.stages["graph"].program
-    indices, counts = {"score": _triples, "layer": _edges, "op": _lists}[graph.family](compilation, graph)
+    indices, counts = {"score": _triples, "layer": _edges, "op": _lists}[graph.family](compilation, graph, sizes)
     tensors = {
         t.name: torch.randn([*(counts[s] for s in t.sets), *map(graph.size, t.dims)], device="cuda")
         for t in graph.tensors
         if t.kind in ("param", "input") or (t.kind == "structure" and graph.family == "op")
     }
+    for tensor in graph.tensors:
+        if tensor.name in tensors:
+            tensors[tensor.name].requires_grad_(graph.wants_gradient(tensor))
     return indices, tensors
 
 
-def _ids(count: int, *shape: int) -> Any:
-    import torch
-
-    return torch.randint(0, count, shape, device="cuda")
-
-
-def _triples(compilation: Any, graph: Any) -> tuple[dict[str, Any], dict[str, int]]:
+def _triples(compilation: Any, graph: Any, drawn: Drawn) -> tuple[dict[str, Any], Mapping[str, int]]:
     from explorer.compiler.ir.index_sets import is_given
 
     negatives = compilation.options.negatives
-    shapes = {"batch": (BATCH,), "negative": (BATCH, negatives.count if negatives else 0)}
+    shapes = {"batch": (drawn.batch,), "negative": (drawn.batch, negatives.count if negatives else 0)}
     given = [entry for entry in graph.maps if is_given(entry)]
-    return {entry.name: _ids(SIZES[entry.codomain], *shapes[entry.domain]) for entry in given}, SIZES
+    return {e.name: drawn.ids(drawn.sizes[e.codomain], *shapes[e.domain]) for e in given}, drawn.sizes
 
 
-def _edges(compilation: Any, graph: Any) -> tuple[dict[str, Any], dict[str, int]]:
-    nodes = SIZES["node"]
-    indices = {"src": _ids(nodes, EDGES), "dst": _ids(nodes, EDGES), "etype": _ids(SIZES["etype"], EDGES)}
-    numbers = {f"num_{name}s": SIZES[name] for name in ("node", "etype", "ntype")}
-    return {**indices, "ntype": _ids(SIZES["ntype"], nodes), **numbers}, {**SIZES, "edge": EDGES}
+def _edges(compilation: Any, graph: Any, drawn: Drawn) -> tuple[dict[str, Any], Mapping[str, int]]:
+    nodes, edges = drawn.sizes["node"], drawn.edges
+    ends = {name: drawn.ids(nodes, edges) for name in ("src", "dst")}
+    types = {"etype": drawn.ids(drawn.sizes["etype"], edges), "ntype": drawn.ids(drawn.sizes["ntype"], nodes)}
+    numbers = {f"num_{name}s": drawn.sizes[name] for name in ("node", "etype", "ntype")}
+    return {**ends, **types, **numbers}, {**drawn.sizes, "edge": edges}
 
 
-def _lists(compilation: Any, graph: Any) -> tuple[dict[str, Any], dict[str, int]]:
+def _lists(compilation: Any, graph: Any, drawn: Drawn) -> tuple[dict[str, Any], Mapping[str, int]]:
     import torch
 
     from explorer.runtime.encode.ops import Sets
 
     sets = Sets.of(graph)
-    rows = LISTS if sets.owner == sets.picked else ROWS
-    owners, picks = _ids(LISTS, ENTRIES), _ids(rows, ENTRIES)
-    ends = torch.searchsorted(owners.sort().values, torch.arange(LISTS + 1, device="cuda"))
+    lists, rows = drawn.lists, drawn.lists if sets.owner == sets.picked else drawn.rows
+    owners, picks = drawn.ids(lists, drawn.entries), drawn.ids(rows, drawn.entries)
+    ends = torch.searchsorted(owners.sort().values, torch.arange(lists + 1, device="cuda"))
     forms = {
         "bags": {"ptr": ends, "idx": picks, "num_rows": rows},
         "blocks": {"ptr": ends, "blocks": picks, "num_blocks": rows},
         "csr": {"rowptr": ends, "col": picks, "num_cols": rows},
-        "coo": {"row": owners, "col": picks, "num_rows": LISTS, "num_cols": rows},
+        "coo": {"row": owners, "col": picks, "num_rows": lists, "num_cols": rows},
     }
-    return forms[graph.structure], {sets.owner: LISTS, sets.entry: ENTRIES, sets.picked: rows}
+    return forms[graph.structure], {sets.owner: lists, sets.entry: drawn.entries, sets.picked: rows}
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
