@@ -27,7 +27,7 @@ from explorer.arguments import (
 from explorer.checkout import CHECKOUT
 from explorer.models import fit_model
 from explorer.running import BAD_INPUT, FAILED, run, tune
-from explorer.runtime.runs.console import START_OF_LINE, sizes_in_words
+from explorer.runtime.runs.console import START_OF_LINE, clear_bar, show_bar, sizes_in_words
 from explorer.runtime.runs.events import sentence_diagnostic
 
 if TYPE_CHECKING:
@@ -192,10 +192,13 @@ def _reuse(arguments: argparse.Namespace) -> int:
     from explorer.runtime.data.locality import describe
     from explorer.runtime.data.triples import InputError
 
+    show_bar("reading or making the lists", 0, 1)
     try:
-        found = load_reuse(arguments.data)
+        found = load_reuse(arguments.data, told=lambda done, of: show_bar("counting accesses", done, of))
     except InputError as error:
         raise BadInput(str(error)) from None
+    finally:
+        clear_bar()
     print(json.dumps(found) if arguments.json else describe(found))
     return 0
 

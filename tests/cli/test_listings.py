@@ -44,8 +44,8 @@ def test_the_help_tells_every_option_with_its_usual_value_first(capsys: pytest.C
 
 def test_the_help_of_bench_names_its_suites(capsys: pytest.CaptureFixture[str]) -> None:
     shown = help_of(capsys, "bench")
-    suites = "calibrate, class, compile, dae, first, gpu, gpu_beside, gpu_check, gpu_models, kge, memory, page, papers"
-    assert f"one of {suites}, record, rgnn, tuner, workers" in " ".join(shown.split())
+    suites = "calibrate, class, compile, dae, exported, first, gpu, gpu_beside, gpu_check, gpu_models, kge, memory"
+    assert f"one of {suites}, page, papers, record, rgnn, tuner, workers" in " ".join(shown.split())
 
 
 def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,6 +64,19 @@ def test_functions_lists_what_a_text_can_call(capsys: pytest.CaptureFixture[str]
     assert [entry["call"] for entry in json.loads(called(capsys, "functions", "--json")[1])] == [
         line.partition(")")[0] + ")" for line in lines
     ]
+
+
+def test_a_terminal_shows_how_many_accesses_are_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, plain, err = called(capsys, "reuse", "--data", "RM1:L1")
+    assert err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    _, out, err = called(capsys, "reuse", "--data", "RM1:L1")
+    assert out == plain
+    shown = err.split("\r\x1b[K")
+    assert any("100% counting accesses" in line for line in shown)
+    assert shown[-1] == "", "the line is cleared"
 
 
 def test_reuse_distances_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
