@@ -105,8 +105,8 @@ PAGE = ("--page", "source", "--csv", "--print-source", "sass")
 
 
 def kernels_of(launches: Sequence[Launch], plan: Mapping[str, Any]) -> Json:
-    """By digest what was measured of a plan's kernels. Raises Failed where ncu shows other instructions than those that
-    the digest is of."""
+    """By digest what was measured of a plan's kernels; one that is never launched, as the data give it nothing to do, or
+    is too short, has no samples. Raises Failed where ncu shows other instructions than those that the digest is of."""
     found: Json = {}
     for symbol, kernel in plan["kernels"].items():
         own = [launch for launch in launches if launch.kernel == symbol]
@@ -117,10 +117,9 @@ def kernels_of(launches: Sequence[Launch], plan: Mapping[str, Any]) -> Json:
         samples = {
             reason: {f"{address:x}": count for address, count in at.items()} for reason, at in added(own).items()
         }
-        if samples:
-            about = {"symbol": symbol, "model": plan["model"], "data": plan["data"], "launches": len(own)}
-            found[kernel["digest"]] = {**about, "samples": samples}
-    if not found:
+        about = {"symbol": symbol, "model": plan["model"], "data": plan["data"], "launches": len(own)}
+        found[kernel["digest"]] = {**about, "samples": samples}
+    if not any(kernel["samples"] for kernel in found.values()):
         raise Failed("no kernel has samples")
     return found
 

@@ -66,6 +66,9 @@ def test_samples_of_other_instructions_are_refused() -> None:
     (found,) = kernels_of(launches, plan).values()
     assert found["samples"]["long_sb"] == {"10": 1000}
     assert found["launches"] == 2
+    plan["kernels"]["idle_kernel"] = {"digest": "e" * 64, "instructions": [[0, "EXIT"]]}
+    idle = kernels_of(launches, plan)["e" * 64]
+    assert (idle["launches"], idle["samples"]) == (0, {})
     kernel["instructions"][1] = [16, "FFMA"]
     with pytest.raises(Failed, match="IMAD at 10, not FFMA at 10"):
         kernels_of(launches, plan)
