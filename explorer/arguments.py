@@ -114,8 +114,9 @@ def _command(commands: Any, name: str, summary: str, example: str, more: str = "
     return parser
 
 
-def _add_model_arguments(parser: argparse.ArgumentParser, schedule: bool = True) -> None:
-    parser.add_argument("file", metavar="FILE", help="the model's text (.emb), or - for standard input")
+def _add_model_arguments(parser: argparse.ArgumentParser, schedule: bool = True, needed: bool = True) -> None:
+    told = "the model's text (.emb), or - for standard input"
+    parser.add_argument("file", metavar="FILE", nargs=None if needed else "?", help=told)
     parser.add_argument("--name", metavar="DEF", help="the definition to use; default: the last that is no helper")
     parser.add_argument(
         "--set", metavar="DIM=N", action="append", default=[], help="a dimension's size, as in D=64; may repeat"
@@ -298,13 +299,14 @@ def _add_reuse(commands: Any) -> None:
     parser = _command(
         commands,
         "reuse",
-        "show how far apart the accesses to the same row are, for data that ops run on",
-        "explorer reuse --data RM1:L1",
+        "show how far apart accesses to the same row are in data that ops run on, and what an op computes a lookup",
+        "explorer reuse examples/embedding/mp.emb --data arxiv",
+        f"{_OPTIONS}\n\n",
     )
+    _add_model_arguments(parser, schedule=False, needed=False)
     parser.add_argument(
         "--data", metavar="PRESET|FILE", required=True, help="as for an op's run: RM1:L1, wiki-Talk/500, lists.npz"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
 
 def _add_bench(commands: Any) -> None:

@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.arguments import (
     BadInput,
@@ -192,6 +192,7 @@ def _reuse(arguments: argparse.Namespace) -> int:
     from explorer.runtime.data.locality import describe
     from explorer.runtime.data.triples import InputError
 
+    compute = _compute(arguments)
     show_bar("reading or making the lists", 0, 1)
     try:
         found = load_reuse(arguments.data, told=lambda done, of: show_bar("counting accesses", done, of))
@@ -199,8 +200,31 @@ def _reuse(arguments: argparse.Namespace) -> int:
         raise BadInput(str(error)) from None
     finally:
         clear_bar()
-    print(json.dumps(found) if arguments.json else describe(found))
+    if arguments.json:
+        print(json.dumps({**found, "compute": compute} if compute else found))
+        return 0
+    print(describe(found))
+    if compute:
+        rows = "row" if compute["lookups"] == 1 else "rows"
+        print(
+            f"{compute['name']}: {compute['operations']:.3g} operations for each element that is looked up, and"
+            f" {compute['lookups']} {rows} for each entry (counted)"
+        )
     return 0
+
+
+def _compute(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the op of the file does for each element that it looks up (Ember, Table 1); nothing where none is named."""
+    if arguments.file is None:
+        return {}
+    from explorer.compiler.ir.graph import Graph
+    from explorer.compiler.ir.work import per_lookup
+
+    compilation = fit_model(arguments).compilation
+    graph = compilation.stages["graph"].program
+    assert isinstance(graph, Graph)
+    operations, lookups = per_lookup(graph)
+    return {"name": compilation.name, "operations": operations, "lookups": lookups}
 
 
 def _bench(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.checkout import CHECKOUT
 from explorer.cli import main
 from explorer.compiler.language.names.builtins import BUILTINS
 from explorer.compiler.language.names.prelude import prelude
@@ -88,6 +89,10 @@ def test_reuse_distances_as_text_and_as_json(capsys: pytest.CaptureFixture[str])
     assert found["name"] == "RM1:L2"
     assert found["within_1000"] == pytest.approx(0.99, abs=0.001)
     assert len(found["x"]) == len(found["share"])
+    status, out, _ = called(capsys, "reuse", str(CHECKOUT / "examples/embedding/kg_lookup.emb"), "--data", "RM1:L1")
+    assert "KGLookup: 4 operations for each element that is looked up, and 3 rows for each entry (counted)" in out
+    status, out, _ = called(capsys, "reuse", str(CHECKOUT / "examples/embedding/sls.emb"), "--data", "RM1:L1", "--json")
+    assert json.loads(out)["compute"] == {"name": "SLS", "operations": 1.0, "lookups": 1}
     status, _, err = called(capsys, "reuse", "--data", "RM1:L7")
     assert status == 2
     assert "did you mean" in err
