@@ -233,6 +233,16 @@ def test_compaction_saves_operations_as_pairs_are_fewer() -> None:
     assert plain - compact >= products, "the messages' products, one a pair"
 
 
+def test_the_setting_of_the_fewest_operations_is_chosen() -> None:
+    for layer, speeds in (("rgat", "inference"), ("hgt", "training")):
+        found = {setting: hector.account(layer, "aifb", setting, speeds == "training") for setting in hector.SETTINGS}
+        choice = hector.chosen(layer, "aifb", speeds == "training")
+        assert found[choice]["operations"] == min(each["operations"] for each in found.values())
+        cheaper = [*hector.SETTINGS][: [*hector.SETTINGS].index(choice)]
+        assert all(found[setting]["operations"] > found[choice]["operations"] for setting in cheaper)
+        assert f"Chosen by counted operations: {choice} on aifb" in hector.table_5(layer, speeds).note
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("paper", "figure"),
