@@ -105,8 +105,9 @@ PAGE = ("--page", "source", "--csv", "--print-source", "sass")
 
 
 def kernels_of(launches: Sequence[Launch], plan: Mapping[str, Any]) -> Json:
-    """By digest what was measured of a plan's kernels; one that is never launched, as the data give it nothing to do, or
-    is too short, has no samples. Raises Failed where ncu shows other instructions than those that the digest is of."""
+    """By digest what was measured of a plan's kernels; one that is never launched, as the data give it nothing to do,
+    or that is too short, has no samples. Raises Failed where ncu shows other instructions than those that the digest
+    is of."""
     found: Json = {}
     for symbol, kernel in plan["kernels"].items():
         own = [launch for launch in launches if launch.kernel == symbol]

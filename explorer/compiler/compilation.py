@@ -180,6 +180,16 @@ class Compilation:
         changed = replace(self, stages=stages, edits=tuple(edits))
         return replace(changed, targets=self.targets_of(changed)) if self.targets_of else changed
 
+    def with_counts(self, counts: Mapping[str, int], counted_on: str = "") -> Compilation:
+        """The same model with its costs counted on a graph or a matrix of these sizes, each stage when it is first
+        asked for. Raises CountError where they are of another family's."""
+        rows = read_counts(counts, counted_on)
+        check_family(rows, self.family)
+        assert isinstance(self.stages, Stages)
+        stages = self.stages.with_counts(rows)
+        changed = replace(self, counts=counts, counted_on=counted_on, stages=stages, plain=None)
+        return replace(changed, targets=self.targets_of(changed)) if self.targets_of else changed
+
     def with_schedule(self, schedule: Mapping[str, Chosen]) -> Compilation:
         """The same model with another schedule, each stage when it is first asked for: of its nests only those are
         scheduled again that would become something else. Raises ScheduleTextError."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from explorer.compiler.codegen.resources import Resources
 from explorer.compiler.codegen.text import Code
+from explorer.compiler.counts import Counts
 from explorer.compiler.decisions import Policy
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.access.dlc import DlcProgram, verify_dlc
@@ -136,6 +137,10 @@ class Stages(Mapping[str, Stage]):
         stages = Stages(self._graph, replace(self._report, policy=policy), on_demand=True)
         stages._steps, stages._shared, stages._over = self._steps, self._shared, self._over
         return stages
+
+    def with_counts(self, counts: Counts) -> Stages:
+        """The same model's stages with costs counted on other sizes, each when it is first asked for."""
+        return Stages(self._graph, replace(self._report, counts=counts, kept=Kept()), on_demand=True)
 
     def forked(self, own: Stage, refused: str = "") -> Stages:
         """The same with another stage in the place of the one of its name, and what follows it made of that, or of

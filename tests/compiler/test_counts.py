@@ -10,6 +10,7 @@ from explorer.compiler.counts import ASSUMED, CountError, read_counts
 
 HGT = (CHECKOUT / "examples/rgnn/hgt.emb").read_text()
 RGAT = (CHECKOUT / "examples/rgnn/rgat.emb").read_text()
+SPMM = (CHECKOUT / "examples/embedding/spmm.emb").read_text()
 AIFB = {"nodes": 7_262, "edges": 48_810, "etypes": 104, "ntypes": 7, "src_pairs": 21_814, "dst_pairs": 21_608}
 
 
@@ -95,3 +96,19 @@ def test_an_op_compiles_for_a_matrix(name: str) -> None:
     made = explorer.compile(text, counts={"rows": 5_000, "nodes": 5_000, "cols": 7, "nonzeros": 20_000_000})
     assert made.ok
     assert made.stages["kernels"].available
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"), [(RGAT, AIFB), (SPMM, {"nodes": 40_000, "nonzeros": 9_000_000})], ids=["layer", "op"]
+)
+def test_other_counts_of_the_same_model_make_what_compiling_for_them_makes(text: str, counts: dict[str, int]) -> None:
+    plain = explorer.compile(text, on_demand=True)
+    before = plain.stages["kernels"].text
+    found = plain.with_counts(counts, "some")
+    wanted = explorer.compile(text, counts=counts, counted_on="some", on_demand=True)
+    for name in ("graph", "loops", "dlc", "kernels", "cuda"):
+        assert found.stages[name].text == wanted.stages[name].text
+    assert (found.counts, found.counted_on) == (counts, "some")
+    assert plain.stages["kernels"].text == before
+    with pytest.raises(CountError):
+        plain.with_counts({"moons": 1}, "some")

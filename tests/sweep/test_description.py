@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.sweep.hostile import started
@@ -18,9 +19,15 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     pytest.importorskip("schemathesis")
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG), "run", "--no-color", "--seed=1"]
     with started(tmp_path) as (port, _):
-        description = f"http://127.0.0.1:{port}/api/openapi.json"
+        page = f"http://127.0.0.1:{port}"
+        cookies = "; ".join(f"{name}={value}" for name, value in httpx.get(page).cookies.items())
+        assert cookies  # a page's: without one no file is kept
         done = subprocess.run(
-            [*command, "--phases=examples,coverage,fuzzing", "--request-timeout=90", "--warnings=off", description],
+            [
+                *command,
+                *("--phases=examples,coverage,fuzzing", "--request-timeout=90", "--warnings=off"),
+                *("--header", f"Cookie: {cookies}", f"{page}/api/openapi.json"),
+            ],
             capture_output=True,
             text=True,
             check=False,

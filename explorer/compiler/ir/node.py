@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, fields
 from functools import wraps
 from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from explorer.compiler.frozen import dataclass, replace
 
@@ -159,12 +159,16 @@ def once(compute: Callable[[AnyNode], Result]) -> Callable[[AnyNode], Result]:
     def kept(node: AnyNode) -> Result:
         known = node.__dict__
         try:
-            result: Result = known[key]
+            result: Any = known[key]
         except KeyError:
-            result = known[key] = compute(node)
-        return result
+            result = compute(node)
+            known[key] = _ITSELF if result is node else result  # what holds itself is not let go at once
+        return cast(Result, node if result is _ITSELF else result)
 
     return kept
+
+
+_ITSELF = object()
 
 
 class Names:

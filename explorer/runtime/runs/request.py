@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.counts import CountError
 from explorer.compiler.decisions import ScheduleTextError
 from explorer.compiler.language.diagnostics import Diagnostic
 from explorer.runtime import compiling
@@ -340,18 +342,8 @@ def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, coun
 
     The latest models are kept without a schedule and without machine code: of another schedule only what it changes is
     made."""
-    sizes = {**request.default_sizes, **request.sizes}
-    given = (sorted(sizes.items()), sorted(request.options.items()), request.name, counts, counted_on)
-    key = (request.text, repr(given))  # 1 and True are equal, but not as options
-    found = _LATEST.pop(key, None) or compiling.compile(
-        request.text,
-        sizes=sizes,
-        options=request.options,
-        name=request.name,
-        counts=counts,
-        counted_on=counted_on,
-        on_demand=True,
-    )
+    key = _key(request, counts, counted_on)
+    found = _LATEST.pop(key, None) or _compiled(request, counts, counted_on)
     _LATEST[key] = found
     if len(_LATEST) > MOST_KEPT:
         del _LATEST[next(iter(_LATEST))]
@@ -361,6 +353,29 @@ def attempt(request: ModelRequest, counts: Mapping[str, int] | None = None, coun
         return found.with_schedule(request.schedule).with_edited(request.edited)
     except ScheduleTextError as error:
         return replace(found, stages={}, operations=(), diagnostics=(Diagnostic(message=str(error), span=None),))
+
+
+def _key(request: ModelRequest, counts: Mapping[str, int] | None, counted_on: str) -> tuple[str, str]:
+    sizes = {**request.default_sizes, **request.sizes}
+    given = (sorted(sizes.items()), sorted(request.options.items()), request.name, counts, counted_on)
+    return request.text, repr(given)  # 1 and True are equal, but not as options
+
+
+def _compiled(request: ModelRequest, counts: Mapping[str, int] | None, counted_on: str) -> Compilation:
+    """The request's model; where it was just read to find out what it is, it is not read again for its data."""
+    plain = None if counts is None else _LATEST.get(_key(request, None, ""))
+    if counts is not None and plain is not None and plain.ok:
+        with suppress(CountError):  # which is a diagnostic below
+            return plain.with_counts(counts, counted_on)
+    return compiling.compile(
+        request.text,
+        sizes={**request.default_sizes, **request.sizes},
+        options=request.options,
+        name=request.name,
+        counts=counts,
+        counted_on=counted_on,
+        on_demand=True,
+    )
 
 
 _LATEST: dict[tuple[str, str], Compilation] = {}

@@ -17,6 +17,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Literal, Protocol
 
+from pydantic_core import from_json
+
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 
@@ -164,7 +166,7 @@ class Worker:
             async with self._reading:
                 line = await self._process.stdout.readline()
             self.last_line = line
-            event: Event = json.loads(line)
+            event: Event = from_json(line)  # a third of the time of json.loads, in the process that answers all
         except ValueError:
             self.kill()
             raise WorkerLostError(_how_it_ended(await self._process.wait())) from None

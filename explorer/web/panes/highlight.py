@@ -104,9 +104,8 @@ def quoted(text: str) -> Markup:
 
 
 def _markup(line: Iterable[Piece]) -> Markup:
-    return Markup("").join(
-        Markup('<span class="{}">{}</span>').format(css, text) if css else escape(text) for css, text in line
-    )
+    # Classes are this module's own; the text is escaped.
+    return Markup("".join(f'<span class="{css}">{escape(text)}</span>' if css else escape(text) for css, text in line))
 
 
 def _css_class(language: str, kind: Any, value: str) -> str:

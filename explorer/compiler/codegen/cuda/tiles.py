@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from explorer.compiler.codegen.cuda.sharing import Share
@@ -138,18 +138,19 @@ def floats_of(kernel: ScheduledKernel, tile: Tile) -> int:
 
 def shared_tiles(kernel: ScheduledKernel, shares: dict[str, Share]) -> dict[str, SharedTile]:
     """The tiles in shared memory by name, in order: one a block, or a slice for each member of the loops around."""
-    found: dict[str, SharedTile] = {}
+    return {tile.name: _shared_tile(kernel, tile, around) for tile, around in _in_shared(kernel.body, shares, ())}
 
-    def visit(body: Sequence[Statement], around: tuple[Share, ...]) -> None:
-        for statement in body:
-            if isinstance(statement, Tile) and statement.memory == "shared":
-                found[statement.name] = _shared_tile(kernel, statement, around)
-            elif isinstance(statement, Loop | Where):
-                share = shares.get(statement.variable) if isinstance(statement, Loop) else None
-                visit(statement.body, (*around, share) if share else around)
 
-    visit(kernel.body, ())
-    return found
+def _in_shared(
+    body: Sequence[Statement], shares: dict[str, Share], around: tuple[Share, ...]
+) -> Iterator[tuple[Tile, tuple[Share, ...]]]:
+    """The tiles in shared memory of some statements, with how the loops around each are shared."""
+    for statement in body:
+        if isinstance(statement, Tile) and statement.memory == "shared":
+            yield statement, around
+        elif isinstance(statement, Loop | Where):
+            share = shares.get(statement.variable) if isinstance(statement, Loop) else None
+            yield from _in_shared(statement.body, shares, (*around, share) if share else around)
 
 
 def _shared_tile(kernel: ScheduledKernel, tile: Tile, around: tuple[Share, ...]) -> SharedTile:

@@ -138,6 +138,11 @@ class Affine:
         it is done again in a scope where more is known."""
         self._atoms[atom].learn = learn
 
+    def forget(self) -> None:
+        """The end: nothing more is asked, and nobody who finds things out is held."""
+        self._atoms.clear()
+        self._asked.clear()
+
     def product(self, left: Form, right: Form) -> Form:
         """`left * right`; products of atoms are atoms."""
         total: Form = {}

@@ -27,6 +27,10 @@ class Elements:
             for array in fact.arrays:
                 self.facts.setdefault(array, []).append(fact)
 
+    def forget(self) -> None:
+        """The end: nothing more is asked of names."""
+        del self._form
+
     def search(self, found: int, array: str, lower: Form, upper: Form, value: Form, writes: Writes) -> None:
         """Notes that a place was searched: there is an element of at most the value, and what follows is more."""
         result = {found: 1}

@@ -109,6 +109,12 @@ class Bounds:
         self.checks = checks  # whether accesses are looked at, or only what is stored
         self.unproved: list[Unproved] = []
 
+    def close(self) -> None:
+        """Lets go of what knows one another, so that all of it goes at once and no collector has to look for it: a
+        compilation has thousands of atoms."""
+        self.affine.forget()
+        self.elements.forget()
+
     def body(self, body: tuple[Statement, ...]) -> None:
         """Goes through statements in order; what they define is known inside the body."""
         for statement in body:

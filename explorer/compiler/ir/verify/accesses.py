@@ -7,6 +7,7 @@ of the arrays that it was loaded from (`Fact`). An access that is not shown to b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 
 from explorer.compiler.ir.bounds.contents import Contents
 from explorer.compiler.ir.bounds.extents import Bounds, Unproved
@@ -72,20 +73,18 @@ def _followed(
     shown = _SHOWN.get((kernel, facts, earlier))
     if shown is not None:
         return (), shown
-    held: dict[str, Contents] = {}
+    held: Mapping[str, Contents] = {}
     if _late(kernel):  # what tiles of indices hold is known only after all stores
-        first = Bounds(kernel, facts, dict(earlier), {}, checks=False)
-        first.body(kernel.body)
-        held = first.contents
-    found = _stored(kernel, facts, earlier, held)
-    while (wider := _widened(held, found.contents)) != held:
+        _, held = _stored(kernel, facts, earlier, {}, checks=False)
+    unproved, contents = _stored(kernel, facts, earlier, held)
+    while (wider := _widened(held, contents)) != held:
         held = wider
-        found = _stored(kernel, facts, earlier, held)
-    if not found.unproved:
+        unproved, contents = _stored(kernel, facts, earlier, held)
+    if not unproved:
         if len(_SHOWN) == MOST_SHOWN:
             del _SHOWN[next(iter(_SHOWN))]
-        _SHOWN[kernel, facts, earlier] = found.contents
-    return tuple(found.unproved), found.contents
+        _SHOWN[kernel, facts, earlier] = contents
+    return unproved, contents
 
 
 def _stored(
@@ -93,11 +92,14 @@ def _stored(
     facts: tuple[Fact, ...],
     earlier: tuple[tuple[str, Contents], ...],
     held: Mapping[str, Contents],
-) -> Bounds:
-    """A kernel followed, of whose tiles all elements are taken to be what `held` says."""
-    found = Bounds(kernel, facts, dict(earlier), held)
-    found.body(kernel.body)
-    return found
+    checks: bool = True,
+) -> tuple[tuple[Unproved, ...], Mapping[str, Contents]]:
+    """A kernel followed, of whose tiles all elements are taken to be what `held` says: what is not shown, if it
+    `checks` that, and what is stored."""
+    found = Bounds(kernel, facts, dict(earlier), held, checks)
+    with closing(found):
+        found.body(kernel.body)
+    return tuple(found.unproved), found.contents
 
 
 def _widened(held: Mapping[str, Contents], stored: Mapping[str, Contents]) -> dict[str, Contents]:

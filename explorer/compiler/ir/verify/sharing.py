@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.kernels import (
@@ -74,16 +74,14 @@ def capacity(kernel: ScheduledKernel, level: Level) -> int:
 @once
 def statements(kernel: ScheduledKernel) -> list[tuple[Statement, Path]]:
     """Every statement of a kernel with what is around it, in program order."""
-    found: list[tuple[Statement, Path]] = []
+    return list(_with_paths(kernel.body, ()))
 
-    def visit(body: Sequence[Statement], path: Path) -> None:
-        for statement in body:
-            found.append((statement, path))
-            if isinstance(statement, Loop | Where):
-                visit(statement.body, (*path, statement))
 
-    visit(kernel.body, ())
-    return found
+def _with_paths(body: Sequence[Statement], path: Path) -> Iterator[tuple[Statement, Path]]:
+    for statement in body:
+        yield statement, path
+        if isinstance(statement, Loop | Where):
+            yield from _with_paths(statement.body, (*path, statement))
 
 
 def is_shared(loop: Loop) -> bool:

@@ -122,6 +122,10 @@ class _Definition(ABC):
             result=row.name,
         )
 
+    def close(self) -> None:
+        """Lets go of the elaborator, whose parts know one another: no collector has to look for them."""
+        vars(self.elaborator).clear()
+
     @abstractmethod
     def maps(self) -> tuple[ir.IndexMap, ...]:
         """The maps of the graph."""

@@ -49,6 +49,7 @@ def check_program(
             found = checked.graph()
             if definition is chosen:
                 graph, sites = found, checked.sites()
+            checked.close()
     if collector.diagnostics:
         return CheckResult(None, collector.diagnostics, ())
     return CheckResult(graph, (), sites)

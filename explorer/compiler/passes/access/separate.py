@@ -42,7 +42,8 @@ class _Traversal:
     """A traversal while it is put together: its streams, what happens at its events, and those inside it."""
 
     head: dlc.Traversal
-    parent: _Traversal | None
+    depth: int
+    """How many traversals are around this one."""
     streams: list[dlc.AccessStatement] = field(default_factory=list)
     at_begin: list[dlc.AccessStatement] = field(default_factory=list)
     at_iteration: list[dlc.AccessStatement] = field(default_factory=list)
@@ -58,14 +59,6 @@ class _Traversal:
         """What happens at an event, in order."""
         return {"beg": self.at_begin, "ite": self.at_iteration, "end": self.at_end}[event]
 
-    def depth(self) -> int:
-        """How many traversals are around this one."""
-        return self.parent.depth() + 1 if self.parent else 0
-
-    def root(self) -> _Traversal:
-        """The outermost traversal around this one."""
-        return self.parent.root() if self.parent else self
-
 
 class _Separation:
     def __init__(self, program: slc.SlcProgram) -> None:
@@ -78,6 +71,8 @@ class _Separation:
         self.buffers: dict[str, slc.Push] = {}  # by the name of the array that a callback makes of it
         self.counters: list[Counter] = []
         self.cases: list[dlc.Case] = []
+        self.outermost: _Traversal
+        """The one around all that is put together now."""
 
     def roots(self, items: tuple[slc.Item, ...]) -> list[_Traversal]:
         """The outermost loops; where anything stands in no loop, one around all that runs once."""
@@ -101,7 +96,9 @@ class _Separation:
         if loop.counter:
             assert isinstance(loop.lower, int)
             self.counters.append(Counter(name=loop.counter, start=loop.lower, origin=loop.origin))
-        current = _Traversal(head, parent)
+        current = _Traversal(head, parent.depth + 1 if parent else 0)
+        if parent is None:
+            self.outermost = current
         self.streams[loop.stream] = (f"{head.name}.ite", current)
         self.types[loop.stream] = "i32"
         for item in loop.body:
@@ -197,7 +194,7 @@ class _Separation:
         """The stream of an integer operation, evaluated by the outermost traversal that can, and only once."""
         key = (function, operands)
         if key not in self.addresses:
-            owner = self._owner(operands, current)
+            owner = self._owner(operands)
             name = self.names.new("a")
             owner.streams.append(
                 dlc.AluStream(
@@ -208,10 +205,10 @@ class _Separation:
             self.streams[name] = (name, owner)
         return self.addresses[key]
 
-    def _owner(self, operands: tuple[Atom, ...], current: _Traversal) -> _Traversal:
+    def _owner(self, operands: tuple[Atom, ...]) -> _Traversal:
         """The innermost traversal that an operand comes from; the outermost of all for numbers and sizes."""
         owners = [owner for name, owner in self.streams.values() if name in operands]
-        return max(owners, key=_Traversal.depth, default=current.root())
+        return max(owners, key=lambda owner: owner.depth, default=self.outermost)
 
     def _push(self, stream: str, at: _Traversal, event: dlc.Event, splat: int, origin: Origin) -> None:
         name = self.streams[stream][0]

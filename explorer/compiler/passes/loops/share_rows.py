@@ -117,34 +117,19 @@ class _Sharing:
         """The row, and the loop that keeps in it what it reads."""
         row = loops.Row(name=self.names.new("q"), extents=read.key[2], origin=read.load.origin)
         trailing = read.load.indices[len(read.key[1]) :]
-
-        def keep(s: loops.Statement) -> tuple[loops.Statement, ...]:
-            if s is not read.load:
-                return (s,)
-            operands = (read.load.result,)
-            origin = read.load.origin
-            kept = loops.Store(target=row.name, indices=trailing, function="copy", operands=operands, origin=origin)
-            return s, kept
-
-        def inside(s: loops.Statement) -> loops.Statement:
-            if not isinstance(s, loops.For):
-                return s
-            return replace(s, body=tuple(new for old in s.body for new in keep(inside(old))))
-
-        return row, inside(statement)
+        kept = loops.Store(
+            target=row.name,
+            indices=trailing,
+            function="copy",
+            operands=(read.load.result,),
+            origin=read.load.origin,
+        )
+        return row, _followed_by(statement, read.load, kept)
 
     def _from_row(self, statement: loops.Statement, key: Key, row: str) -> loops.Statement:
         """The statement with its reads of a table's row from the kept one."""
         loads = {id(read.load) for read in self._reads(statement) if read.key == key}
-
-        def change(s: loops.Statement) -> loops.Statement:
-            if isinstance(s, loops.For):
-                return replace(s, body=tuple(change(inner) for inner in s.body))
-            if isinstance(s, loops.Load) and id(s) in loads:
-                return replace(s, buffer=row, indices=s.indices[len(key[1]) :])
-            return s
-
-        return change(statement)
+        return _read_from(statement, loads, row, len(key[1]))
 
     def _reads(self, statement: loops.Statement) -> list[_Read]:
         """The reads of whole rows that are known before the statement, in order."""
@@ -182,6 +167,23 @@ def _loads(loop: loops.For, around: tuple[loops.For, ...]) -> Iterator[tuple[loo
             yield statement, (*around, loop)
         elif isinstance(statement, loops.For):
             yield from _loads(statement, (*around, loop))
+
+
+def _followed_by(statement: loops.Statement, load: loops.Load, kept: loops.Statement) -> loops.Statement:
+    """The statement with another one behind a load in it."""
+    if not isinstance(statement, loops.For):
+        return statement
+    inside = (_followed_by(inner, load, kept) for inner in statement.body)
+    return replace(statement, body=tuple(new for s in inside for new in ((s, kept) if s is load else (s,))))
+
+
+def _read_from(statement: loops.Statement, loads: set[int], row: str, dropped: int) -> loops.Statement:
+    """The statement with some loads, by their `id`, from a row, and without their first indices."""
+    if isinstance(statement, loops.For):
+        return replace(statement, body=tuple(_read_from(inner, loads, row, dropped) for inner in statement.body))
+    if isinstance(statement, loops.Load) and id(statement) in loads:
+        return replace(statement, buffer=row, indices=statement.indices[dropped:])
+    return statement
 
 
 def _shown(key: Key) -> str:

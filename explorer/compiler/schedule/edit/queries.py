@@ -79,12 +79,14 @@ def touched_in(node: Node) -> frozenset[str]:
     return NOTHING if access is None else frozenset((array_of(access),))
 
 
-@once
 def tiles_in(statement: Node) -> tuple[Tile, ...]:
     """The tiles declared at and below a statement, in program order."""
-    if isinstance(statement, Loop | Where):
-        return tuple(chain.from_iterable(map(tiles_in, statement.body)))
-    return (statement,) if isinstance(statement, Tile) else ()
+    return (statement,) if isinstance(statement, Tile) else _tiles_below(statement)
+
+
+@once
+def _tiles_below(statement: Node) -> tuple[Tile, ...]:
+    return tuple(chain.from_iterable(map(tiles_in, statement.body))) if isinstance(statement, Loop | Where) else ()
 
 
 def tiles_of(kernel: ScheduledKernel) -> tuple[Tile, ...]:

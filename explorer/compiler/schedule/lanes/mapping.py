@@ -461,19 +461,24 @@ def registers_of(kernel: kernels.ScheduledKernel, spread: Spread) -> int:
     loads = [node for node in walk(kernel) if isinstance(node, loops.Load)]
     spread_out = {load.buffer for load in loads if load.indices[-1:] and load.indices[-1] in lanes}
 
-    def most_at_once(body: tuple[kernels.Statement, ...]) -> int:
-        floats, inside = 0, 0
-        for node in body:
-            if isinstance(node, kernels.Tile) and node.memory == "register" and node.type == "f32":
-                *outer, last = (kernel.size(extent) for extent in node.extents)
-                mine = -(-last // (spread.step * spread.width)) * spread.step if node.name in spread_out else last
-                floats += prod(outer) * mine
-            elif isinstance(node, kernels.Loop | kernels.Where):
-                inside = max(inside, most_at_once(node.body))
-        return floats + inside
+    def mine(tile: kernels.Tile) -> int:
+        *outer, last = (kernel.size(extent) for extent in tile.extents)
+        own = -(-last // (spread.step * spread.width)) * spread.step if tile.name in spread_out else last
+        return prod(outer) * own
 
-    floats = most_at_once(kernel.body)
+    floats = _most_at_once(kernel.body, mine)
     return OTHER_REGISTERS + _working(kernel) + floats if floats >= FEWEST_FLOATS else 0
+
+
+def _most_at_once(body: tuple[kernels.Statement, ...], mine: Callable[[kernels.Tile], int]) -> int:
+    """The most floats that tiles in registers have at a time, of each what is a thread's."""
+    floats, inside = 0, 0
+    for node in body:
+        if isinstance(node, kernels.Tile) and node.memory == "register" and node.type == "f32":
+            floats += mine(node)
+        elif isinstance(node, kernels.Loop | kernels.Where):
+            inside = max(inside, _most_at_once(node.body, mine))
+    return floats + inside
 
 
 def _working(kernel: kernels.ScheduledKernel) -> int:

@@ -12,6 +12,7 @@ elements together; then the warp's groups of lanes sum rows. That is how attenti
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from explorer.compiler.counts import SETS
 from explorer.compiler.decisions import Value
@@ -53,7 +54,7 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
         if (length < LONG and not wanted_here) or nest.heads is not None or spread.width == 1:
             return ()
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS)
-        wanted = report.number(kernel.name, CHUNK, PIECE, lambda: _fitting(segment, warps, report))
+        wanted = report.number(kernel.name, CHUNK, PIECE, partial(_fitting, segment, warps, report.target.shared_most))
         size = _size(segment, wanted, warps, report)
         pieces = Pieces(segment, spread, size * spread.groups, Writer(nest.kernel, segment.origin), report, warps)
         scheduled = _Summing(pieces).kernel(), merging(pieces, STATES_IN_FLIGHT)
@@ -88,9 +89,8 @@ def _size(segment: Segment, wanted: int, warps: int, report: Report) -> int:
     return size
 
 
-def _fitting(segment: Segment, warps: int, report: Report) -> tuple[Value, ...]:
-    """The pieces for which a block has shared memory."""
-    most = report.target.shared_most
+def _fitting(segment: Segment, warps: int, most: int) -> tuple[Value, ...]:
+    """The pieces for which a block has shared memory, `most` bytes."""
     return tuple(size for size in CHUNKS[1:] if _bytes(segment, size, warps) <= most) or (CHUNKS[1],)
 
 

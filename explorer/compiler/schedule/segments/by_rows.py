@@ -8,6 +8,8 @@ kNnzTile elements of its row together.
 
 from __future__ import annotations
 
+from functools import partial
+
 from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
@@ -126,6 +128,25 @@ def elements_in_flight(kernel: loops.Kernel, report: Report) -> int:
     return loads_in_flight(nest) * (spread.groups if spread.split else 1)
 
 
+def _with_preload(nest: Nest, size: int, warps: int, spread: Spread) -> tuple[Preload, tuple[kernels.Statement, ...]]:
+    """The tiles of so many elements of a segment, and the body that reads them; raises Unfit."""
+    preload = Preload(nest, size, warps, spread)
+    names = preload.write.names
+    return preload, on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
+
+
+def _fitting_tiles(nest: Nest, warps: int, spread: Spread) -> tuple[Value, ...]:
+    """How many elements tiles may have; 0 is no tiles."""
+    found: list[Value] = [0]
+    for size in PRELOADS[1:]:
+        try:
+            _with_preload(nest, size, warps, spread)
+        except Unfit:
+            continue
+        found.append(size)
+    return tuple(found)
+
+
 class _Rows:
     """The kernel in which a group of lanes, or a warp whose groups share a segment, has a row."""
 
@@ -141,7 +162,7 @@ class _Rows:
         """The tiles of a segment's elements where the options ask for them; None, with the reason, where they cannot
         be."""
         name, report = nest.kernel.name, self.report
-        wanted = report.number(name, PRELOAD, 0, lambda: self._fitting_tiles(nest))
+        wanted = report.number(name, PRELOAD, 0, partial(_fitting_tiles, nest, self.warps, self.spread))
         if not wanted:
             return None
         unfit: list[Unfit] = []
@@ -159,26 +180,9 @@ class _Rows:
 
     def _preloads(self, nest: Nest, size: int) -> Preload:
         """The tiles of so many elements; raises Unfit."""
-        preload, body = self._with_preload(nest, size)
+        preload, body = _with_preload(nest, size, self.warps, self.spread)
         self.names, self.spread, self.body = preload.write.names, preload.spread, body
         return preload
-
-    def _with_preload(self, nest: Nest, size: int) -> tuple[Preload, tuple[kernels.Statement, ...]]:
-        """The same, and the body that reads them; raises Unfit."""
-        preload = Preload(nest, size, self.warps, self.spread)
-        names = preload.write.names
-        return preload, on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
-
-    def _fitting_tiles(self, nest: Nest) -> tuple[Value, ...]:
-        """How many elements tiles may have; 0 is no tiles."""
-        found: list[Value] = [0]
-        for size in PRELOADS[1:]:
-            try:
-                self._with_preload(nest, size)
-            except Unfit:
-                continue
-            found.append(size)
-        return tuple(found)
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, without an inspector."""
