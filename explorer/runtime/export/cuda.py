@@ -5,10 +5,13 @@ A program's kernels are in a namespace, since the result's and the gradients' ma
 
 from __future__ import annotations
 
+from textwrap import fill
+
 from explorer.compiler.codegen.text import Launch
 from explorer.runtime.export.names import Named
 from explorer.runtime.export.plan import Plan, Program
 
+WIDTH = 116
 LINKAGE = 'extern "C" __global__'
 
 
@@ -59,7 +62,8 @@ def _head(launch: Launch, program: Program, named: Named) -> str:
             continue
         kind = "int*" if program.buffers[name].type == "i32" else "float*"
         parameters.append(f"{'' if name in launch.writes else 'const '}{kind} {named[name]}")
-    return f"cudaError_t {launcher_of(launch)}(\n    {', '.join(parameters)})"
+    listed = fill(", ".join(parameters), WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return f"cudaError_t {launcher_of(launch)}(\n{listed})"
 
 
 def _launcher(launch: Launch, program: Program, named: Named) -> str:

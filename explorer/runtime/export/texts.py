@@ -144,7 +144,8 @@ result = model({passed}{others})
 ```
 
 - `csrc/*.cu`: the kernels, as the explorer's stage `cuda` shows them, and the functions that launch them
-- `csrc/host.cpp`: what checks, makes and launches; `torch.ops.{package}` has {operators}
+- `csrc/host.cpp`: what checks, makes and launches: `torch.ops.{package}` has
+  {operators}
 - `{package}/`: the module, and the encoding of its indices in PyTorch
 - `expected.npz`: small inputs with the results of the float64 reference, which `test_extension.py` holds it against
 """
