@@ -25,6 +25,7 @@ _EXAMPLES = """examples:
   explorer run examples/kge/transh.emb --on gpu --batch 16384 --set D=512 --repeat 100
   explorer tune examples/embedding/sls.emb --on dae --data RM3:L0
   explorer reuse --data RM1:L1
+  explorer import model.py:example -o model.emb
   explorer serve --port 8000
   explorer worker --queue redis://queue.example.edu --only cpu,dae
 """
@@ -94,6 +95,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_tune(commands)
     _add_reuse(commands)
+    _add_import(commands)
     _add_bench(commands)
     _add_serve(commands)
     _add_worker(commands)
@@ -307,6 +309,18 @@ def _add_reuse(commands: Any) -> None:
     parser.add_argument(
         "--data", metavar="PRESET|FILE", required=True, help="as for an op's run: RM1:L1, wiki-Talk/500, lists.npz"
     )
+
+
+def _add_import(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "import",
+        "write the text of a module of PyTorch, of a file that is run for it",
+        "explorer import m.py:example",
+    )
+    told = "a function of that file, which returns a module and its inputs, or a module with example_inputs"
+    parser.add_argument("what", metavar="FILE:NAME", help=told)
+    parser.add_argument("-o", dest="out", metavar="FILE", help="where to write it, in the place of standard output")
 
 
 def _add_bench(commands: Any) -> None:

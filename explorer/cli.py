@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | functions | compile | export | space | run | tune | reuse | bench |
+"""The command line: `explorer stages | functions | compile | export | space | run | tune | reuse | import | bench |
 serve | worker | doctor`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
@@ -227,6 +227,12 @@ def _compute(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"name": compilation.name, "operations": operations, "lookups": lookups}
 
 
+def _import(arguments: argparse.Namespace) -> int:
+    from explorer.importing import import_module
+
+    return import_module(arguments)
+
+
 def _bench(arguments: argparse.Namespace) -> int:
     suites = benchmark_suites()
     if not suites:
@@ -344,6 +350,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": run,
     "tune": tune,
     "reuse": _reuse,
+    "import": _import,
     "bench": _bench,
     "serve": _serve,
     "worker": _worker,

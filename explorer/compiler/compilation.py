@@ -186,6 +186,7 @@ class Compilation:
         rows = read_counts(counts, counted_on)
         check_family(rows, self.family)
         assert isinstance(self.stages, Stages)
+        assert not self.edits, "what somebody edited was made for the counts of before"
         stages = self.stages.with_counts(rows)
         changed = replace(self, counts=counts, counted_on=counted_on, stages=stages, plain=None)
         return replace(changed, targets=self.targets_of(changed)) if self.targets_of else changed

@@ -18,11 +18,13 @@ from typing import Any
 
 import pytest
 
+from explorer.checkout import CHECKOUT
 from explorer.runtime.runs.events import Event
 from explorer.runtime.runs.request import RunRequest
 from explorer.runtime.workers.pool import Worker, WorkerPool, stream_here
 from explorer.runtime.workers.worker import LARGEST_ANSWER, line_of, run_model
 
+GCN = (CHECKOUT / "examples/rgnn/gcn.emb").read_text()
 TRANSE = """dim D = 64
 score TransE(h: entity, r: relation, t: entity):
     param E[entity, D]
@@ -112,6 +114,15 @@ def test_scores_that_are_no_numbers_still_make_json() -> None:
     for target in ("cpu", "dae"):
         last = list(stream_here(run_request(text=text, on=target, batch=16)))[-1]
         assert last["matches_reference"] is True, last
+
+
+def test_a_file_whose_name_is_no_unicode_is_named_in_the_answer() -> None:
+    async def ask(pool: WorkerPool) -> None:
+        last = await last_of(pool, {**run_request(text=GCN, on="dae"), "data": "none\udce9.tsv"})
+        assert (last["event"], last["kind"]) == ("failed", "refused"), last
+        assert "none\udce9.tsv" in last["message"]
+
+    with_pool("run", ask)
 
 
 def test_a_killed_worker_is_reported_and_replaced() -> None:

@@ -166,11 +166,22 @@ class Worker:
             async with self._reading:
                 line = await self._process.stdout.readline()
             self.last_line = line
-            event: Event = from_json(line)  # a third of the time of json.loads, in the process that answers all
+            event = _read_event(line)
         except ValueError:
             self.kill()
             raise WorkerLostError(_how_it_ended(await self._process.wait())) from None
         return event
+
+
+def _read_event(line: bytes) -> Event:
+    """An event's JSON, in a quarter of the time that `json.loads` takes, which reads what is rare: names of files that
+    are no Unicode."""
+    event: Event
+    try:
+        event = from_json(line)
+    except ValueError:
+        event = json.loads(line)
+    return event
 
 
 def _how_it_ended(status: int) -> str:

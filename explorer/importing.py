@@ -1,0 +1,78 @@
+"""`explorer import FILE:NAME`: runs a person's own file, on their own machine, and writes the text of its module.
+
+Only this command does: the page, which answers others, never runs Python that it is sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import explorer
+from explorer.arguments import BadInput, did_you_mean
+
+
+def import_module(arguments: argparse.Namespace) -> int:
+    """The command. Raises BadInput for a file that does not run, a name that is not there, and what is not traced."""
+    path, _, name = arguments.what.rpartition(":")
+    if not path or not name:
+        raise BadInput(f"{arguments.what}: say which module of which file, as in model.py:example")
+    print(f"explorer: runs {path} on this machine", file=sys.stderr)
+    module, inputs = _example(_run(Path(path)), path, name)
+    try:
+        text = explorer.trace(module, *inputs).text
+    except ValueError as error:
+        raise BadInput(f"{path}:{name}: {error}") from None
+    if arguments.out is None:
+        print(text, end="")
+        return 0
+    try:
+        Path(arguments.out).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{arguments.out}: cannot be written: {error.strerror}") from None
+    return 0
+
+
+def _run(path: Path) -> Any:
+    """The names that a file has when it has run, from its own folder's modules too."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise BadInput(f"{path}: no such file of Python")
+    made = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    sys.modules[path.stem] = made
+    try:
+        spec.loader.exec_module(made)
+    except Exception as error:
+        raise BadInput(_failed(path, error)) from None
+    return made
+
+
+def _example(made: Any, path: str, name: str) -> tuple[Any, tuple[Any, ...]]:
+    """A module and the inputs to trace it with: of a function that returns both, or a module with `example_inputs`."""
+    found = getattr(made, name, None)
+    if found is None:
+        named = [each for each in vars(made) if not each.startswith("_")]
+        raise BadInput(f"{path} has no {name}{did_you_mean(name, named)}")
+    if hasattr(found, "example_inputs"):
+        return found, tuple(found.example_inputs)
+    if not callable(found) or hasattr(found, "forward"):
+        raise BadInput(
+            f"{path}:{name}: a function that returns a module and its inputs is needed, as in return model, h, r, t"
+        )
+    try:
+        module, *inputs = found()
+    except Exception as error:
+        raise BadInput(_failed(Path(path), error)) from None
+    return module, tuple(inputs)
+
+
+def _failed(path: Path, error: Exception) -> str:
+    """What went wrong in a person's file, at the last line of it."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    lines += [error.lineno] if isinstance(error, SyntaxError) else []
+    return f"{path}{f':{lines[-1]}' if lines else ''}: {type(error).__name__}: {error}"

@@ -1,0 +1,128 @@
+"""A traced module's replacement: its parameters under their names, and the compiled text's forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from explorer.runtime.torch.cache import Kept
+from explorer.runtime.trace.tapes.arguments import Arguments
+from explorer.runtime.trace.tapes.ids import Ids
+from explorer.runtime.trace.texts.written import OWN, Written
+from explorer.runtime.trace.translate import NO_ROWS
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How a text is called for a module: `paths` are by the name of a tensor in the text, of parameters and buffers or
+    of arguments; `whole` is what ids are made of; `modes` are those, of training, that the text is of."""
+
+    written: Written
+    ids: Ids
+    arguments: Arguments
+    paths: Mapping[str, str]
+    whole: frozenset[str]
+    modes: frozenset[bool]
+
+
+class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does without PyTorch's sources
+    """What `Traced.module` returns. It shares its parameters and buffers with the module that was traced.
+
+    It is called as that one was: tensors in the same places, anything else with the same values. Raises ValueError for
+    calls that the trace is not of."""
+
+    def __init__(self, original: Any, compiled: Any, binding: Binding) -> None:
+        super().__init__()
+        _share(original, self)
+        self.training = original.training
+        self._graphs: Kept[Mapping[str, Any]] = Kept()  # the ids of those that were brought last
+        self._held = compiled, binding  # in a tuple, so that the compiled module is no part of this one's state
+
+    def extra_repr(self) -> str:
+        """The text's name."""
+        return f"traced, {self._held[0].compilation.name}"
+
+    def forward(self, *args: Any, **named: Any) -> Any:
+        """The traced module's result."""
+        compiled, binding = self._held
+        if self.training not in binding.modes:
+            mode = "training" if self.training else "evaluation"
+            raise ValueError(f"this was not traced in {mode}, in which the module does something else: trace it again.")
+        inputs = binding.arguments.tensors(args, named)
+        whole = {path: self._tensor(path, inputs) for path in binding.whole}
+        tensors = {
+            name: _rows(self._tensor(binding.paths[name], inputs), table)
+            for name, table in binding.written.tensors.items()
+        }
+        if binding.written.family == "layer":
+            brought = {path: each for path, each in whole.items() if not each.is_floating_point()}
+            sizes = tuple((path, tuple(each.shape)) for path, each in whole.items())
+            ids = self._graphs.get(brought, sizes, lambda: _apart(binding.ids.of(whole)))
+            return self._layer(compiled, binding.written, ids, tensors)
+        return self._score(compiled, binding.written, binding.ids.of(whole), tensors)
+
+    def _tensor(self, path: str, inputs: Mapping[str, Any]) -> Any:
+        if path in inputs:
+            return inputs[path]
+        found: Any = self
+        for name in path.split("."):
+            found = getattr(found, name)
+        return found
+
+    def _score(self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
+        like = (
+            next(iter(ids.values())) if ids else next(each for name, each in tensors.items() if written.tensors[name])
+        )
+        count, device = len(like), like.device
+        handed = []
+        for of in written.ids.values():
+            if of in ids:
+                handed.append(ids[of])
+            else:
+                made = torch.arange if of == OWN else torch.zeros
+                handed.append(made(count, dtype=torch.int32, device=device))
+        result = compiled(*handed, **tensors)
+        return _shaped(result, written)
+
+    def _layer(self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
+        graph = {role: ids[of] for role, of in written.ids.items()}
+        return _shaped(compiled(**graph, num_nodes=len(tensors[written.counted]), **tensors), written)
+
+
+def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:
+    """Ids as tensors of their own, so that keeping them keeps nobody else's."""
+    return {of: each.detach() for of, each in ids.items()}
+
+
+def _shaped(result: Any, written: Written) -> Any:
+    """A result in the shape of the module's: with its rows where these are, and its dimensions of one."""
+    if written.set_at == NO_ROWS:
+        return result.reshape(written.shape)
+    before = sum(size != 1 for size in written.shape[: written.set_at])
+    shape = [len(result) if at == written.set_at else size for at, size in enumerate(written.shape)]
+    return result.movedim(0, before).reshape(shape)
+
+
+def _rows(tensor: Any, table: bool) -> Any:
+    """A tensor in the shape that the text declares it in: rows, if it is a table, and no dimensions of one; a
+    number is one element."""
+    kept = tensor.shape[:1] if table else ()
+    return tensor.reshape([*kept, *(size for size in tensor.shape[len(kept) :] if size != 1)] or [1])
+
+
+def _share(original: Any, to: Any) -> None:
+    """Gives a module the parameters, buffers and inner modules of another, and nothing of what these compute."""
+    for name, parameter in original._parameters.items():
+        to.register_parameter(name, parameter)
+    for name, buffer in original._buffers.items():
+        to.register_buffer(name, buffer, persistent=name not in original._non_persistent_buffers_set)
+    for name, inner in original._modules.items():
+        if inner is not None:
+            held = nn.Module()
+            held.training = inner.training
+            _share(inner, held)
+            to.add_module(name, held)

@@ -1,0 +1,1 @@
+"""How each operator of ATen is said in the language."""

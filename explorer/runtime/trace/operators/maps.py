@@ -1,0 +1,102 @@
+"""Operators along maps of ids: rows that are gathered, and sums of the rows that lead to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from explorer.runtime.trace.operators.context import Context, Entry, binary
+from explorer.runtime.trace.values.tensors import REPEATED, SET, Atom, Dimension, Unsayable, Value
+
+
+def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
+    """The rows of a dimension that ids name."""
+    dim = value.place(dim)
+    name, of, at = context.map_of(ids)
+    atoms = value.dims[dim]
+    inner = _dims_of(ids, at)
+    if len(atoms) == 1 and atoms[0].axis == REPEATED:
+        return replace(value, dims=(*value.dims[:dim], *inner, *value.dims[dim + 1 :]))
+    if len(atoms) != 1 or atoms[0].axis != SET:
+        context.index_by(value, dim)
+    node = context.gathered(value.node, name, of)
+    return Value(node, (*value.dims[:dim], *inner, *value.dims[dim + 1 :]))
+
+
+def _dims_of(ids: Any, at: int) -> tuple[Dimension, ...]:
+    return tuple((Atom(size, SET),) if place == at else () for place, size in enumerate(ids.shape))
+
+
+def _embedding(context: Context, call: Any) -> Value:
+    if call.argument(2, "padding_idx", -1) not in (-1, None):
+        raise Unsayable("an embedding has a padding_idx, whose row has no gradient: leave it out, and mask the result")
+    return gathered(context, context.value(call.arguments[0]), 0, call.arguments[1])
+
+
+def _index_select(context: Context, call: Any) -> Value:
+    value, dim, ids = call.arguments
+    return gathered(context, context.value(value), dim, ids)
+
+
+def _index(context: Context, call: Any) -> Value:
+    value, indices = context.value(call.arguments[0]), call.arguments[1]
+    given = [at for at, each in enumerate(indices) if each is not None]
+    if len(given) != 1:
+        raise Unsayable("a tensor is indexed by several tensors at once")
+    ids = indices[given[0]]
+    if ids.dtype == torch.bool:
+        raise Unsayable("rows are picked by a mask, which is another set of rows")
+    return gathered(context, value, given[0], ids)
+
+
+def _scattered(name: str, at: int) -> Entry:
+    """A sum, or its like, of a source's rows by the rows that ids name; `at` is where the source stands."""
+
+    def entry(context: Context, call: Any) -> Value:
+        base, dim, ids = context.value(call.arguments[0]), call.arguments[1], call.arguments[2]
+        source, dim = context.value(call.arguments[at]), base.place(dim)
+        if call.named.get("alpha", 1) != 1:
+            raise Unsayable("a sum along ids is scaled by alpha")
+        return _along_ids(context, base, dim, ids, source, name)
+
+    return entry
+
+
+def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value, name: str) -> Value:
+    home = context.set_of_size(base.shape[dim])
+    along, of, _ = context.map_of(ids, dim if ids.dim() > 1 else 0, home)
+    atoms = source.dims[dim]
+    if not home or len(atoms) != 1 or atoms[0].axis >= 0 or source.node.set not in ("", of):
+        raise Unsayable("ids scatter elements that are no rows of the batch or graph")
+    if source.shape[:dim] + source.shape[dim + 1 :] != base.shape[:dim] + base.shape[dim + 1 :]:
+        raise Unsayable("a part of a tensor is scattered")
+    made = context.nodes.make("reduce", (source.node,), source.node.shape, home, (name, along))
+    summed = Value(made, (*source.dims[:dim], (Atom(base.shape[dim], SET),), *source.dims[dim + 1 :]))
+    if base.node.operator == "number" and base.node.data == (0.0,):
+        return summed
+    if name != "sum":
+        raise Unsayable(f"a {name} along ids begins with something")
+    return binary(context, "+", base, summed)
+
+
+def _reduced(context: Context, call: Any) -> Value:
+    base, dim, ids, source, name = call.arguments[:5]
+    said = {"sum": "sum", "amax": "max", "amin": "min", "mean": "mean", "prod": "prod"}[name]
+    if call.argument(5, "include_self", True) and said != "sum":
+        raise Unsayable(f"a {said} along ids includes what was there before")
+    value = context.value(base)
+    return _along_ids(context, value, value.place(dim), ids, context.value(source), said)
+
+
+TABLE: Mapping[str, Entry] = {
+    "embedding": _embedding,
+    "index_select": _index_select,
+    "index.Tensor": _index,
+    "index_add": _scattered("sum", 3),
+    "scatter_add": _scattered("sum", 3),
+    "scatter_reduce.two": _reduced,
+}
+"""By the operator's name, how it is said."""

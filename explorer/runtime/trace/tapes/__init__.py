@@ -1,0 +1,1 @@
+"""A module run on examples, and what is on the tapes of it."""

@@ -1,0 +1,90 @@
+"""What a module is called with: tensors, by the names of its forward's parameters, and everything else as it was."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from explorer.runtime.trace.tapes.examples import set_dim
+from explorer.runtime.trace.tapes.tape import TraceError, tensors_in
+
+Form = tuple[tuple[int | None, ...], bool]
+"""A tensor's shape, None for the dimension that its rows are, and whether it is of floats."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How calls are made, and read: `forms` are the shapes and kinds of the tensors of the traced call, `others` the
+    arguments of it that are no tensors."""
+
+    signature: inspect.Signature
+    forms: Mapping[str, Form]
+    others: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, module: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Arguments, dict[str, Any]]:
+        """Of a call, with its tensors. Raises TraceError for what is not understood."""
+        signature = inspect.signature(module.forward)
+        try:
+            bound = _bound(signature, args, named)
+        except TypeError as error:
+            raise TraceError(f"{type(module).__name__}.forward is not called so: {error}.") from None
+        tensors = {name: each for name, each in bound.items() if isinstance(each, torch.Tensor)}
+        others = {name: each for name, each in bound.items() if name not in tensors}
+        for name, each in others.items():
+            if any(tensors_in(list(each.values()) if isinstance(each, dict) else each)):
+                raise TraceError(f"{name} is a {type(each).__name__} of tensors: hand each in by itself.")
+        for name, tensor in tensors.items():
+            _check(name, tensor)
+        return cls(signature, {name: _form(tensor) for name, tensor in tensors.items()}, others), tensors
+
+    def call(self, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call with these tensors."""
+        bound = inspect.BoundArguments(self.signature, dict[str, Any]())
+        for name in self.signature.parameters:
+            if name in tensors or name in self.others:
+                bound.arguments[name] = tensors[name] if name in tensors else self.others[name]
+        return bound.args, bound.kwargs
+
+    def tensors(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors of a call. Raises ValueError for one that the trace is not of."""
+        bound = _bound(self.signature, args, named)
+        tensors = {name: each for name, each in bound.items() if isinstance(each, torch.Tensor)}
+        others = {name: each for name, each in bound.items() if name not in tensors}
+        if tuple(tensors) != tuple(self.forms) or others != self.others:
+            raise ValueError(f"this was traced with the tensors {', '.join(self.forms)} and {dict(self.others)}.")
+        for name, tensor in tensors.items():
+            if _form(tensor) != self.forms[name]:
+                raise ValueError(
+                    f"{name} is {_said(_form(tensor))}, but this was traced with {_said(self.forms[name])}."
+                )
+        return tensors
+
+
+def _form(tensor: Any) -> Form:
+    rows = set_dim(tensor)
+    return tuple(None if dim == rows else size for dim, size in enumerate(tensor.shape)), tensor.is_floating_point()
+
+
+def _said(form: Form) -> str:
+    sizes = ", ".join("any" if size is None else str(size) for size in form[0])
+    return f"[{sizes}] of {'floats' if form[1] else 'whole numbers'}"
+
+
+def _bound(signature: inspect.Signature, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    bound = signature.bind(*args, **named)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _check(name: str, tensor: Any) -> None:
+    if tensor.device.type != "cpu":
+        raise TraceError(f"{name} is on {tensor.device}: trace on the CPU; what comes out runs on either.")
+    if tensor.is_floating_point() and tensor.dtype != torch.float32:
+        raise TraceError(f"{name} is of {tensor.dtype}: the language computes in 32-bit floats.")
+    if tensor.is_complex() or tensor.is_sparse:
+        raise TraceError(f"{name} is complex or sparse, which the language has no words for.")

@@ -1,0 +1,199 @@
+"""The part of a tape that depends on integers alone: how the maps' ids come from a call's inputs.
+
+It is run again for real on every call. Numbers that Python made of sizes are found by comparing two tapes, whose sets
+have other sizes: a number that differs is a size of the same tape, or one and a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, tensors_in
+
+MOST_APART = 2
+"""The constant that may be between a number and the size that it was made of: the largest id, and 1."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The tensor that an input is, "name", or that a call returned, its number and which of its results."""
+
+    source: str | int
+    place: int = 0
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number: a dimension of a tensor, or the number that a call returned where `dim` is None, and a constant."""
+
+    of: Ref
+    dim: int | None
+    plus: int
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """An argument that no input explains: refused where it is needed."""
+
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A call to run again; one that returns a truth must return the same one, since a branch was taken on it."""
+
+    number: int
+    call: Call
+    arguments: Any
+    named: Any
+    must_be: bool | None
+
+
+class Ids:
+    """Makes the ids of maps out of a call's inputs."""
+
+    def __init__(self, steps: Sequence[_Step], maps: Mapping[str, tuple[Ref, int]]) -> None:
+        self._steps, self._maps = steps, maps
+
+    def of(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """By map, its ids. Raises ValueError where Python took another branch in the calls that were traced."""
+        results: dict[Ref, Any] = {Ref(name): each for name, each in inputs.items()}
+        with torch.no_grad():
+            for step in self._steps:
+                arguments, named = (_filled(each, results) for each in (step.arguments, step.named))
+                returned = step.call.function(*arguments, **named)
+                if step.must_be is not None and bool(returned) != step.must_be:
+                    raise ValueError(
+                        f"the traced module branches here, and these inputs go the other way: {step.call.where}. "
+                        "Trace it again with such inputs."
+                    )
+                made = list(tensors_in(returned)) or [returned]
+                results |= {Ref(step.number, place): each for place, each in enumerate(made)}
+        return {name: column(results[ref], dim) for name, (ref, dim) in self._maps.items()}
+
+
+def column(ids: Any, dim: int) -> Any:
+    """The ids along a dimension, which are the same all along the others."""
+    return ids if ids.dim() == 1 else ids.movedim(dim, 0).flatten(1)[:, 0]
+
+
+def _filled(each: Any, results: Mapping[Ref, Any]) -> Any:
+    if isinstance(each, Ref):
+        return results[each]
+    if isinstance(each, Size):
+        found = results[each.of]
+        return int(found if each.dim is None else found.shape[each.dim]) + each.plus
+    if isinstance(each, list | tuple):
+        return type(each)(_filled(inner, results) for inner in each)
+    if isinstance(each, dict):
+        return {name: _filled(inner, results) for name, inner in each.items()}
+    return each
+
+
+def ids_of(
+    tapes: tuple[Tape, Tape], inputs: tuple[Mapping[str, Any], Mapping[str, Any]], maps: Mapping[str, tuple[Any, int]]
+) -> Ids:
+    """How ids are made. `maps` are tensors of the first tape, and the dimension that ids go along."""
+    return _Comparison(tapes, inputs).ids(maps)
+
+
+class _Comparison:
+    """Two tapes of the same module, call by call."""
+
+    def __init__(self, tapes: tuple[Tape, Tape], inputs: tuple[Mapping[str, Any], Mapping[str, Any]]) -> None:
+        self._calls = [[call for call in tape.calls if not call.floating] for tape in tapes]
+        names = [[call.operator for call in calls] for calls in self._calls]
+        if names[0] != names[1]:
+            at = next((i for i, (a, b) in enumerate(zip(*names, strict=False)) if a != b), min(map(len, names)) - 1)
+            raise TraceError(
+                "another number of ids makes the module do other things with them, so one text cannot say both.",
+                self._calls[0][max(at, 0)].where if self._calls[0] else None,
+            )
+        self._refs: list[dict[int, Ref]] = [{id(t): Ref(name) for name, t in each.items()} for each in inputs]
+        self._sizes: list[tuple[Size, int, int]] = []
+        for name in inputs[0]:
+            self._measured(Ref(name), inputs[0][name], inputs[1][name])
+
+    def _measured(self, ref: Ref, one: Any, other: Any) -> None:
+        """Learns the sizes of a tensor, or a number, that differ between the tapes."""
+        if isinstance(one, torch.Tensor):
+            for dim, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
+                if a != b:
+                    self._sizes.append((Size(ref, dim, 0), a, b))
+        elif isinstance(one, int) and not isinstance(one, bool) and one != other:
+            self._sizes.append((Size(ref, None, 0), one, other))
+
+    def ids(self, maps: Mapping[str, tuple[Any, int]]) -> Ids:
+        """The steps that make these tensors."""
+        steps = [self._step(number, *pair) for number, pair in enumerate(zip(*self._calls, strict=True))]
+        found = {}
+        for name, (tensor, dim) in maps.items():
+            if id(tensor) not in self._refs[0]:
+                raise TraceError("ids come from a tensor that is no input and was not made of one.")
+            found[name] = self._refs[0][id(tensor)], dim
+        needed = {ref.source for ref, _ in found.values()}
+        kept = []
+        for step in reversed(steps):
+            if step.number in needed or step.must_be is not None or self._writes(step.call, needed):
+                for each in _leaves((step.arguments, step.named)):
+                    if isinstance(each, _Unknown):
+                        raise TraceError(each.why, step.call.where)
+                    if isinstance(each, Ref | Size):
+                        needed.add((each.of if isinstance(each, Size) else each).source)
+                kept.append(step)
+        return Ids(kept[::-1], found)
+
+    def _writes(self, call: Call, needed: set[str | int]) -> bool:
+        """Whether a call changes memory that one of the needed calls returned."""
+        if not call.in_place:
+            return False
+        memory = call.arguments[0].untyped_storage().data_ptr()
+        results = (self._calls[0][source].returned for source in needed if isinstance(source, int))
+        return any(tensor.untyped_storage().data_ptr() == memory for each in results for tensor in tensors_in(each))
+
+    def _step(self, number: int, one: Call, other: Call) -> _Step:
+        arguments, named = (
+            self._argument(a, b, one) for a, b in ((one.arguments, other.arguments), (one.named, other.named))
+        )
+        results = [list(tensors_in(call.returned)) or [call.returned] for call in (one, other)]
+        for place, pair in enumerate(zip(*results, strict=True)):
+            self._measured(Ref(number, place), *pair)
+            for refs, each in zip(self._refs, pair, strict=True):
+                if isinstance(each, torch.Tensor):
+                    refs.setdefault(id(each), Ref(number, place))
+        must_be = one.returned if isinstance(one.returned, bool) else None
+        if must_be is not None and must_be != other.returned:
+            raise TraceError(
+                "Python branches on ids, which go one way in some examples and another in others.", one.where
+            )
+        return _Step(number, one, arguments, named, must_be)
+
+    def _argument(self, one: Any, other: Any, call: Call) -> Any:
+        """An argument as the two tapes had it: a reference, a size, or the same in both."""
+        if isinstance(one, torch.Tensor):
+            same = id(one) in self._refs[0] or torch.equal(one, other)
+            return self._refs[0].get(id(one), one) if same else _Unknown("ids are made of numbers outside of PyTorch.")
+        if isinstance(one, list | tuple):
+            return type(one)(self._argument(a, b, call) for a, b in zip(one, other, strict=True))
+        if isinstance(one, dict):
+            return {name: self._argument(each, other[name], call) for name, each in one.items()}
+        if one == other:
+            return one
+        for plus in sorted(range(-MOST_APART, MOST_APART + 1), key=abs):
+            for size, a, b in self._sizes:
+                if (a + plus, b + plus) == (one, other):
+                    return replace(size, plus=plus)
+        return _Unknown(f"{call.operator}: the number {one} comes from the example, and is no size of its inputs.")
+
+
+def _leaves(each: Any) -> Iterator[Any]:
+    """What lists, tuples and dictionaries hold."""
+    if isinstance(each, list | tuple | dict):
+        for inner in each.values() if isinstance(each, dict) else each:
+            yield from _leaves(inner)
+    else:
+        yield each

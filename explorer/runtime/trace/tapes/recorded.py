@@ -1,0 +1,98 @@
+"""A module run on an example, with its tape: what was given, and what it returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from explorer.runtime.trace.tapes.tape import Tape, TraceError
+from explorer.runtime.trace.texts.names import identifier, tensor_names
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tensor that the module has or is called with: its name in a text, its path in the module or the argument that
+    it is, and a `kind`: param, buffer or input."""
+
+    name: str
+    path: str
+    kind: str
+    tensor: Any
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run: its tape, what it was given and what it returned."""
+
+    tape: Tape
+    given: tuple[Given, ...]
+    result: Any
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """What ids are made of, by path or argument: the inputs, of floats for their sizes, and buffers of integers."""
+        buffers = {each.path: each.tensor for each in self.given if not each.tensor.is_floating_point()}
+        return {**self.inputs, **buffers}
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The tensors that the module was called with, by argument."""
+        return {each.path: each.tensor for each in self.given if each.kind == "input"}
+
+
+def record(module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, Any]], tuple[Any, Any]]) -> Recorded:
+    """Runs a module on copies of its parameters and buffers; `call` makes positional and named arguments of inputs.
+    Raises TraceError for what it changes, or does not return one tensor of."""
+    own = {path: each.detach().clone().requires_grad_(each.requires_grad) for path, each in _own(module)}
+    names = tensor_names(list(own), [identifier(argument) for argument in inputs])
+    params = {path for path, _ in module.named_parameters()}
+    given = [Given(names[path], path, "param" if path in params else "buffer", each) for path, each in own.items()]
+    taken = set(names.values())
+    for argument, tensor in inputs.items():
+        name = identifier(argument)
+        given.append(Given(f"{name}_" if name in taken else name, argument, "input", tensor))
+    before = {each.name: (each.tensor.data_ptr(), each.tensor._version) for each in given}
+    tape = Tape([each.tensor for each in given])
+    args, named = call(inputs)
+    try:
+        with torch.enable_grad(), tape:
+            result = torch.func.functional_call(module, own, args, named)
+    except TraceError:
+        raise
+    except Exception as error:
+        shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in inputs.items())
+        raise TraceError(
+            f"the module raises {type(error).__name__} on inputs like the example's, of other sizes and ids "
+            f"({shapes}): {str(error)[:400]}"
+        ) from error
+    for each in given:
+        if (each.tensor.data_ptr(), each.tensor._version) != before[each.name]:
+            raise TraceError(
+                f"the module's {each.kind} {each.path} is changed in place: a text only computes. Make a new tensor of "
+                "it, or do it outside of forward.",
+                tape.changed(each.tensor),
+            )
+    if not isinstance(result, torch.Tensor):
+        raise TraceError(f"the module returns a {type(result).__name__}: a text has one result, a tensor.")
+    return Recorded(tape, tuple(given), result)
+
+
+def _own(module: Any) -> Iterator[tuple[str, Any]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+@contextmanager
+def other_mode(module: Any) -> Iterator[None]:
+    """The module in evaluation where it was in training, and the other way round."""
+    modes = {each: each.training for each in module.modules()}
+    module.train(not module.training)
+    try:
+        yield
+    finally:
+        for each, mode in modes.items():
+            each.training = mode

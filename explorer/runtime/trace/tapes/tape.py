@@ -1,0 +1,147 @@
+"""The operators that a module calls, in their order: those on integers alone, and those on floats, which a text says.
+
+A tape lies below autograd, so it sees the forward operators of ATen as they are run, whatever Python is around them.
+What a float decides, what is drawn at random and what keeps its gradient back would be true of one call alone: it is
+refused where it happens, with the line of the user's that asks for it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
+_NUMBERS = {"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal", "aten::allclose"}
+"""Operators whose result is a number of Python's, which a branch may look at."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """A line of the user's: the innermost one that is neither PyTorch's nor the tracer's."""
+
+    file: str
+    line: int
+
+    @property
+    def source(self) -> str:
+        """The line's text."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}, line {self.line}: {self.source}"
+
+
+class TraceError(ValueError):
+    """What cannot be said in the model language, with the user's line and what to do."""
+
+    def __init__(self, message: str, where: Where | None = None) -> None:
+        super().__init__(f"{message}\n  {where}" if where else message)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One operator: what it was called with, and the tensors or numbers that it returned."""
+
+    operator: str
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    returned: Any
+    floating: bool
+    where: Where
+    function: Any
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it writes into its first argument."""
+        return self.operator.partition(".")[0].endswith("_")
+
+    def argument(self, position: int, name: str, otherwise: Any = None) -> Any:
+        """An argument by its place or its name."""
+        if position < len(self.arguments):
+            return self.arguments[position]
+        return self.named.get(name, otherwise)
+
+
+def tensors_in(each: Any) -> Iterator[Any]:
+    """The tensors of an argument or a result, in lists and tuples too."""
+    if isinstance(each, torch.Tensor):
+        yield each
+    elif isinstance(each, list | tuple):
+        for inner in each:
+            yield from tensors_in(inner)
+
+
+class Tape(TorchDispatchMode):  # type: ignore[misc]
+    """Records while it is entered. `floating` are the tensors that depend on floats, of which the first are given."""
+
+    def __init__(self, given: list[Any]) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+        self.floating = {id(tensor) for tensor in given if tensor.is_floating_point()}
+        self._kept = list(given)  # so that no other tensor takes the identity of one
+
+    def kept_at(self, memory: int) -> list[Any]:
+        """The tensors so far that lie in a piece of memory."""
+        return [tensor for tensor in self._kept if tensor.untyped_storage().data_ptr() == memory]
+
+    def changed(self, tensor: Any) -> Where | None:
+        """The line that changes a tensor in place, itself or a part of it; None where no operator did."""
+        memory = tensor.untyped_storage().data_ptr()
+        for call in self.calls:
+            if call.in_place and call.arguments[0].untyped_storage().data_ptr() == memory:
+                return call.where
+        return None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = dict(kwargs or {})
+        read = [*tensors_in(args), *tensors_in(list(named.values()))]
+        floating = any(id(tensor) in self.floating for tensor in read)
+        where = _where(sys._getframe(1))
+        name = func._schema.name
+        if floating and name in _NUMBERS:
+            raise TraceError(
+                f"{func}: a number is taken out of a tensor of floats, which another input would make another. "
+                "Leave the choice in the tensors, with torch.where, or trace the parts on either side.",
+                where,
+            )
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise TraceError(
+                f"{func}: what is drawn at random is not in the model language. Trace in module.eval(), or draw it "
+                "outside and hand it in.",
+                where,
+            )
+        returned = func(*args, **named)
+        made = list(tensors_in(returned))
+        floating = floating or any(tensor.is_floating_point() for tensor in made)
+        in_place = name.split(".")[0].endswith("_")  # whose gradient the check of the replacement looks at
+        if floating and not in_place and not torch.is_grad_enabled() and any(tensor.requires_grad for tensor in read):
+            raise TraceError(
+                f"{func}: it is run without gradients, in torch.no_grad() or a torch.autograd.Function of its own, "
+                "whose gradient a text would not have. Write the forward pass with PyTorch's own operators.",
+                where,
+            )
+        self._kept += made
+        self.floating |= {id(tensor) for tensor in made} if floating else set()
+        self.calls.append(Call(_short(func), args, named, returned, floating, where, func))
+        return returned
+
+
+def _short(function: Any) -> str:
+    """`aten.sum.dim_IntList` as `sum.dim_IntList`, and a default overload without its name."""
+    return str(function).removeprefix("aten.").removesuffix(".default")
+
+
+def _where(frame: FrameType | None) -> Where:
+    """The line that a call comes from."""
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS) and frame.f_back is not None:
+        frame = frame.f_back
+    return Where(frame.f_code.co_filename, frame.f_lineno) if frame else Where("", 0)

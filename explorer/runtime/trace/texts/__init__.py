@@ -1,0 +1,1 @@
+"""Expressions as the text of a definition."""

@@ -1,0 +1,102 @@
+"""The convolutions of torch_geometric, each made with a width that fits, and the arguments that it is called with."""
+
+from __future__ import annotations
+
+import torch
+from torch_geometric import nn as pyg
+
+F, G, TYPES = 4, 3, 3
+
+
+def network(inner=F, outer=G):
+    return torch.nn.Sequential(torch.nn.Linear(inner, 5), torch.nn.ReLU(), torch.nn.Linear(5, outer))
+
+
+def graph(nodes, edges, seed):
+    """A random graph's tensors: among its edges are loops and some twice, and a node that no edge leads to."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def ids(most, *shape):
+        return torch.randint(0, most, shape, generator=generator)
+
+    def numbers(*shape):
+        return torch.randn(shape, generator=generator)
+
+    return {
+        "x": numbers(nodes, F),
+        "edges": ids(nodes - 1, 2, edges),
+        "types": ids(TYPES, edges),
+        "weights": numbers(edges).abs() + 0.1,
+        "features": numbers(edges, F),
+        "node_types": ids(TYPES, nodes),
+        "position": numbers(nodes, 3),
+        "pseudo": numbers(edges, 2).sigmoid(),
+        "first": numbers(nodes, F),
+    }
+
+
+CONVOLUTIONS = {
+    "AGNNConv": (lambda: pyg.AGNNConv(), "x edges"),
+    "APPNP": (lambda: pyg.APPNP(2, 0.1), "x edges"),
+    "ARMAConv": (lambda: pyg.ARMAConv(F, G, num_stacks=2, num_layers=2), "x edges"),
+    "AntiSymmetricConv": (lambda: pyg.AntiSymmetricConv(F), "x edges"),
+    "CGConv": (lambda: pyg.CGConv(F, dim=F), "x edges features"),
+    "ChebConv": (lambda: pyg.ChebConv(F, G, K=3), "x edges"),
+    "ClusterGCNConv": (lambda: pyg.ClusterGCNConv(F, G), "x edges"),
+    "DirGNNConv": (lambda: pyg.DirGNNConv(pyg.SAGEConv(F, G)), "x edges"),
+    "EGConv": (lambda: pyg.EGConv(F, 8, num_heads=2, num_bases=2), "x edges"),
+    "EdgeConv": (lambda: pyg.EdgeConv(network(2 * F)), "x edges"),
+    "FAConv": (lambda: pyg.FAConv(F, dropout=0.0), "x first edges"),
+    "FastRGCNConv": (lambda: pyg.FastRGCNConv(F, G, TYPES), "x edges types"),
+    "FeaStConv": (lambda: pyg.FeaStConv(F, G, heads=2), "x edges"),
+    "FiLMConv": (lambda: pyg.FiLMConv(F, G), "x edges"),
+    "FiLMConv of types": (lambda: pyg.FiLMConv(F, G, num_relations=TYPES), "x edges types"),
+    "GATConv": (lambda: pyg.GATConv(F, G, heads=2), "x edges"),
+    "GATConv with edges": (lambda: pyg.GATConv(F, G, heads=2, edge_dim=F, add_self_loops=False), "x edges features"),
+    "GATv2Conv": (lambda: pyg.GATv2Conv(F, G, heads=2), "x edges"),
+    "GCN2Conv": (lambda: pyg.GCN2Conv(F, alpha=0.1, theta=0.5, layer=1), "x first edges"),
+    "GCNConv": (lambda: pyg.GCNConv(F, G), "x edges"),
+    "GCNConv with weights": (lambda: pyg.GCNConv(F, G, add_self_loops=False), "x edges weights"),
+    "GENConv": (lambda: pyg.GENConv(F, G, norm="layer"), "x edges"),
+    "GINConv": (lambda: pyg.GINConv(network(), train_eps=True), "x edges"),
+    "GINEConv": (lambda: pyg.GINEConv(network()), "x edges features"),
+    "GMMConv": (lambda: pyg.GMMConv(F, G, dim=2, kernel_size=2), "x edges pseudo"),
+    "GatedGraphConv": (lambda: pyg.GatedGraphConv(F, 2), "x edges"),
+    "GeneralConv": (lambda: pyg.GeneralConv(F, G), "x edges"),
+    "GraphConv": (lambda: pyg.GraphConv(F, G), "x edges"),
+    "GraphConv with weights": (lambda: pyg.GraphConv(F, G, aggr="mean"), "x edges weights"),
+    "GraphConv of the largest": (lambda: pyg.GraphConv(F, G, aggr="max"), "x edges"),
+    "HypergraphConv": (lambda: pyg.HypergraphConv(F, G), "x edges"),
+    "LEConv": (lambda: pyg.LEConv(F, G), "x edges"),
+    "LGConv": (lambda: pyg.LGConv(), "x edges"),
+    "MFConv": (lambda: pyg.MFConv(F, G), "x edges"),
+    "MixHopConv": (lambda: pyg.MixHopConv(F, G), "x edges"),
+    "NNConv": (lambda: pyg.NNConv(F, G, network(F, F * G)), "x edges features"),
+    "PANConv": (lambda: pyg.PANConv(F, G, 2), "x edges"),
+    "PDNConv": (lambda: pyg.PDNConv(F, G, F, 5, normalize=False, add_self_loops=False), "x edges features"),
+    "PNAConv": (
+        lambda: pyg.PNAConv(F, 6, ["mean", "max"], ["identity", "amplification"], torch.tensor([1, 3, 2, 1])),
+        "x edges",
+    ),
+    "PointNetConv": (lambda: pyg.PointNetConv(network(F + 3)), "x position edges"),
+    "PointTransformerConv": (lambda: pyg.PointTransformerConv(F, G), "x position edges"),
+    "RGATConv": (lambda: pyg.RGATConv(F, G, TYPES), "x edges types"),
+    "RGCNConv": (lambda: pyg.RGCNConv(F, G, TYPES), "x edges types"),
+    "ResGatedGraphConv": (lambda: pyg.ResGatedGraphConv(F, G), "x edges"),
+    "SAGEConv": (lambda: pyg.SAGEConv(F, G), "x edges"),
+    "SAGEConv of the largest": (lambda: pyg.SAGEConv(F, G, aggr="max", project=True, normalize=True), "x edges"),
+    "SGConv": (lambda: pyg.SGConv(F, G, K=2), "x edges"),
+    "SSGConv": (lambda: pyg.SSGConv(F, G, alpha=0.1, K=2), "x edges"),
+    "SimpleConv": (lambda: pyg.SimpleConv("mean"), "x edges"),
+    "SuperGATConv": (lambda: pyg.SuperGATConv(F, G, heads=2), "x edges"),
+    "TAGConv": (lambda: pyg.TAGConv(F, G, K=2), "x edges"),
+    "TransformerConv": (lambda: pyg.TransformerConv(F, G, heads=2), "x edges"),
+    "TransformerConv with edges": (lambda: pyg.TransformerConv(F, G, edge_dim=F, beta=True), "x edges features"),
+    "WLConvContinuous": (lambda: pyg.WLConvContinuous(), "x edges"),
+}
+"""By name: how one is made, and the graph's tensors that it takes."""
+
+
+def arguments(name, tensors):
+    """Those of a call, of a graph's tensors."""
+    return [tensors[each] for each in CONVOLUTIONS[name][1].split()]

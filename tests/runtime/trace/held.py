@@ -1,0 +1,45 @@
+"""A traced module's replacement, held against the module itself: results and all gradients, on other inputs."""
+
+from __future__ import annotations
+
+import torch
+
+CLOSE = 1e-5
+
+
+def redraw(module, seed):
+    """Other parameters and statistics."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            if tensor.is_floating_point():
+                drawn = torch.randn(tensor.shape, generator=generator) / max(tensor.shape[-1:] or (1,)) ** 0.5
+                tensor.copy_(drawn if tensor.requires_grad else drawn.abs() + 0.5)
+
+
+def outcomes(module, arguments, upstream_seed=7):
+    """The result, and the gradients by parameters and by inputs of floats."""
+    given = [a.detach().clone().requires_grad_() if a.is_floating_point() else a for a in arguments]
+    result = module(*given)
+    leaves = dict(module.named_parameters())
+    leaves |= {f"input {at}": each for at, each in enumerate(given) if each.is_floating_point()}
+    upstream = torch.randn(result.shape, generator=torch.Generator().manual_seed(upstream_seed))
+    found = torch.autograd.grad(result, list(leaves.values()), upstream, allow_unused=True)
+    gradients = {
+        name: torch.zeros_like(leaves[name]) if g is None else g for name, g in zip(leaves, found, strict=True)
+    }
+    return {"result": result, **gradients}
+
+
+def hold(module, replacement, arguments):
+    """Raises AssertionError where they differ by more than 1e-5 of the largest number."""
+    assert list(replacement.state_dict()) == list(module.state_dict())
+    want, got = outcomes(module, arguments), outcomes(replacement, arguments)
+    assert got.keys() == want.keys()
+    for name, tensor in want.items():
+        assert got[name].shape == tensor.shape, name
+        assert tensor.isfinite().all(), name
+        size = max(1.0, float(tensor.detach().abs().max())) if tensor.numel() else 1.0
+        torch.testing.assert_close(
+            got[name] / size, tensor / size, rtol=0, atol=CLOSE, msg=lambda m, n=name: f"{n}: {m}"
+        )

@@ -1,0 +1,181 @@
+"""What the language has no words for is refused with the operator, the user's line and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+import explorer
+
+torch = pytest.importorskip("torch", reason="what is traced is PyTorch's, which this machine does without")
+
+from tests.runtime.trace.score_modules import Embedded  # noqa: E402
+
+
+def of(function, **parts):
+    """A module whose forward is a function of itself, h, r and t."""
+
+    class Module(Embedded):
+        def forward(self, h, r, t):
+            return function(self, h, r, t)
+
+    module = Module()
+    for name, part in parts.items():
+        setattr(module, name, part)
+    return module
+
+
+BATCH = torch.tensor([[0, 1, 2], [3, 0, 8], [5, 3, 1], [7, 2, 4]])
+CALL = (BATCH[:, 0], BATCH[:, 1], BATCH[:, 2])
+
+
+def scored(m, h, r, t):
+    return (m.entities(h) * m.relations(r) * m.entities(t)).sum(-1)
+
+
+def branching(m, h, r, t):
+    if m.entities(h).sum() > 0:
+        return scored(m, h, r, t)
+    return -scored(m, h, r, t)
+
+
+def counting(m, h, r, t):
+    return scored(m, h, r, t) * float(m.entities(h).mean().item())
+
+
+def centred(m, h, r, t):
+    scores = scored(m, h, r, t)
+    return scores - scores.mean()
+
+
+def sized(m, h, r, t):
+    return scored(m, h, r, t) / len(h)
+
+
+def sorting(m, h, r, t):
+    return m.entities(h).sort(dim=-1).values.sum(-1)
+
+
+def without_gradients(m, h, r, t):
+    with torch.no_grad():
+        weight = m.relations(r) * 2
+    return (m.entities(h) * weight * m.entities(t)).sum(-1)
+
+
+def keeping_back(m, h, r, t):
+    return (m.entities(h).detach() * m.relations(r) * m.entities(t)).sum(-1)
+
+
+def changing(m, h, r, t):
+    with torch.no_grad():
+        m.entities.weight.mul_(0.5)
+    return scored(m, h, r, t)
+
+
+def pairs(m, h, r, t):
+    return (m.entities(h) @ m.entities(t).T).diagonal()
+
+
+def one_to_all(m, h, r, t):
+    return (m.entities(h) * m.relations(r)) @ m.entities.weight.T
+
+
+def rows(m, h, r, t):
+    return m.entities(h) * m.relations(r)
+
+
+def padded(m, h, r, t):
+    return m.padded(h).sum(-1)
+
+
+def noisy(m, h, r, t):
+    return scored(m, h, r, t) + torch.rand(h.shape)
+
+
+def two(m, h, r, t):
+    return scored(m, h, r, t), m.entities(h)
+
+
+def normed(m, h, r, t):
+    return m.bn(m.entities(h) * m.relations(r)).sum(-1)
+
+
+REFUSED = {
+    branching: ("is_nonzero|_local_scalar_dense", "torch.where", "if m.entities(h).sum() > 0:"),
+    counting: ("_local_scalar_dense", "torch.where", "float(m.entities(h).mean().item())"),
+    centred: ("mean", "mixes", "return scores - scores.mean()"),
+    sized: ("", "two examples of other sizes", "/ 13"),
+    sorting: ("aten.sort", "Write the line with others", "m.entities(h).sort"),
+    without_gradients: ("aten.embedding", "no_grad", "weight = m.relations(r) * 2"),
+    keeping_back: ("", "gradient", "entities"),
+    changing: ("entities.weight", "outside of forward", "m.entities.weight.mul_(0.5)"),
+    pairs: ("mm", "every element of the batch", "m.entities(t).T"),
+    one_to_all: ("mm", "batch|index sets", "m.entities.weight.T"),
+    rows: ("", "one number for each row", "6"),
+    padded: ("embedding", "padding_idx", "m.padded(h)"),
+    noisy: ("rand", "drawn at random", "torch.rand(h.shape)"),
+    two: ("", "tuple", ""),
+    normed: ("running_mean|num_batches_tracked", "changed in place", "m.bn(m.entities(h)"),
+}
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda function: function.__name__)
+def test_it_says_which_operator_where_and_what_to_do(function) -> None:
+    parts = {"padded": torch.nn.Embedding(9, 6, padding_idx=0), "bn": torch.nn.BatchNorm1d(6)}
+    module = of(function, **parts)
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    with pytest.raises(ValueError, match=r"\w") as caught:
+        explorer.trace(module, *CALL)
+    operator, advice, line = REFUSED[function]
+    said = str(caught.value)
+    for part in (operator, advice):
+        assert any(each in said for each in part.split("|")), said
+    assert line in said
+    for name, tensor in module.state_dict().items():
+        torch.testing.assert_close(tensor, before[name])
+
+
+def test_dropout_in_training_is_refused() -> None:
+    module = of(lambda m, h, r, t: m.drop(scored(m, h, r, t)), drop=torch.nn.Dropout(0.5))
+    with pytest.raises(ValueError, match=r"module\.eval"):
+        explorer.trace(module, *CALL)
+    assert explorer.trace(module.eval(), *CALL).compilation.ok
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_other_floats_are_refused(dtype) -> None:
+    with pytest.raises(ValueError, match="32-bit floats"):
+        explorer.trace(of(scored).to(dtype), *CALL)
+
+
+def test_ids_that_no_row_has_are_refused_at_the_call() -> None:
+    replacement = explorer.trace(of(scored), *CALL).module()
+    with pytest.raises(ValueError, match="9 rows"):
+        replacement(torch.tensor([9]), torch.tensor([0]), torch.tensor([0]))
+    with pytest.raises(ValueError, match="traced with the tensors"):
+        replacement(torch.tensor([1]), torch.tensor([0]), 3)
+    with pytest.raises(ValueError, match=r"h is \[any, 4\] of whole numbers, but this was traced with \[any\]"):
+        replacement(torch.zeros(3, 4, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), CALL[2][:3])
+    with pytest.raises(ValueError, match="r has the shape"):  # which eager would repeat
+        replacement(CALL[0], CALL[1][:1], CALL[2])
+
+
+def test_what_a_module_raises_on_other_sizes_is_said() -> None:
+    module = of(lambda m, h, r, t: scored(m, h, r, t) + torch.zeros(4))
+    with pytest.raises(ValueError, match=r"raises RuntimeError on inputs like the example's.*h \[11\]"):
+        explorer.trace(module, *CALL)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.flip(0), lambda x: x.roll(1, 0), lambda x: x[0], lambda x: x.softmax(0)]
+)
+def test_rows_that_meet_others_of_the_batch_are_refused(function) -> None:
+    module = of(lambda m, h, r, t: (function(m.entities(h)) * m.entities(t)).sum(-1))
+    with pytest.raises(ValueError, match=r"rows of the batch or graph"):
+        explorer.trace(module, *CALL)
+
+
+def test_calls_that_no_module_has_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"no torch\.nn\.Module"):
+        explorer.trace(lambda h: h, CALL[0])
+    with pytest.raises(ValueError, match="missing a required argument: 'r'"):
+        explorer.trace(of(scored), CALL[0])
