@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -19,6 +20,24 @@ def show(event: Event, stream: TextIO) -> None:
         print(f"{START_OF_LINE}{line}", end="", file=stream, flush=True)
     elif event["event"] in ("started", "progress", "space", "trial"):
         print(line, file=stream, flush=True)
+
+
+BAR = 30
+"""Characters of a bar of progress."""
+
+
+def show_bar(what: str, done: int, of: int) -> None:
+    """How far something has come, on a terminal's line that is written over; nothing anywhere else."""
+    if sys.stderr.isatty():
+        share = done / max(1, of)
+        bar = "█" * round(BAR * share)
+        print(f"{START_OF_LINE}{bar:░<{BAR}} {share:4.0%} {what}", end="", file=sys.stderr, flush=True)
+
+
+def clear_bar() -> None:
+    """Leaves the terminal's line to what comes."""
+    if sys.stderr.isatty():
+        print(START_OF_LINE, end="", file=sys.stderr, flush=True)
 
 
 def _progress_line(event: Event) -> str:
