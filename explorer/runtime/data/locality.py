@@ -44,7 +44,9 @@ def _pieces(ids: npt.NDArray[Any], told: Told) -> Iterator[Numbers]:
     behind the row's own. A word has the marks of 64 places, and a Fenwick tree sums whole words, so that both stay in
     a processor's cache; when all places are used, the marks move together.
     """
-    from explorer.machine.memory.last_accesses import count_between  # loads Numba, half of the time in which a compiler comes up
+    from explorer.machine.memory.last_accesses import (
+        count_between,  # loads Numba, half of the time in which a compiler comes up
+    )
 
     rows = _numbered(np.asarray(ids).ravel())
     most = min(len(rows), int(rows.max(initial=-1)) + 1)
