@@ -133,7 +133,7 @@ def _tuned_lines(tuned: Mapping[str, Any]) -> list[str]:
 
 def _given(tuned: Mapping[str, Any]) -> str:
     """How to ask for what was chosen."""
-    schedule = ["--schedule FILE, with what is chosen below, as `tune --schedule FILE` writes it"] * bool(tuned["schedule"])
+    schedule = ["--schedule FILE, as `tune --schedule FILE` writes what is chosen below"] * bool(tuned["schedule"])
     return " ".join([*flags(tuned), *schedule]) or "nothing: the usual choice is the fastest that was found"
 
 
