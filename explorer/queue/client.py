@@ -20,20 +20,15 @@ from weakref import WeakValueDictionary
 from explorer.queue.absences import Absences
 from explorer.queue.bodies import Body, BodyError
 from explorer.queue.broker import (
-    ANYWHERE,
     DOWN,
     VERSION,
     WATCH_SECONDS,
     Broker,
-    Orders,
-    Posted,
-    State,
-    Waits,
-    does,
     not_if_cancelled,
 )
 from explorer.queue.job import NO_ANSWER, AwayError, Job, Standing
 from explorer.queue.line import Pace, cancelled, paused_positions, stopping
+from explorer.queue.records import ANYWHERE, Orders, Posted, State, Waits, does
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.version import version

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.runtime.data import locality
 from explorer.runtime.data.bags import BAG_PRESETS, LOCALITIES, recommendation
 from explorer.runtime.data.locality import FIRST, figure, reuse, reuse_distances, stack_mix, uniform
 
@@ -36,6 +40,23 @@ def test_the_distribution_is_what_caches_of_every_size_hit(ids: list[int]) -> No
 
 def test_distances_count_different_rows_between_two_accesses() -> None:
     assert reuse_distances(np.array([7, 7, 3, 9, 3, 3, 7])).tolist() == [FIRST, 0, FIRST, FIRST, 1, 0, 2]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 70, 700])
+@pytest.mark.parametrize("spread", [1, 1_000_003])
+def test_distances_of_many_accesses_to_few_rows(rows: int, spread: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The places of marks are used up and moved together many times, in pieces that end anywhere."""
+    monkeypatch.setattr(locality, "PIECE", 997)
+    ids = np.random.default_rng(rows).zipf(1.3, 6_000) % rows * spread
+    want, stack = [], list[int]()
+    for row in ids.tolist():
+        want.append(stack.index(row) if row in stack else FIRST)
+        if row in stack:
+            stack.remove(row)
+        stack.insert(0, row)
+    heard = list[int]()
+    assert reuse_distances(ids, heard.append).tolist() == want
+    assert heard == [*range(997, 6_000, 997), 6_000]
 
 
 @given(st.integers(1, 400), st.sampled_from([0.0, 0.3, 0.63, 0.99]), st.integers(1, 40), st.integers(0, 9))
@@ -79,3 +100,16 @@ def test_the_text_figure_has_a_line_for_each_power_of_two() -> None:
     text = figure(reuse(np.array([0, 1, 0, 1])))
     assert "50.0 %" in text
     assert text.count("\n") == 10  # the heading, and 1 to 512
+
+
+def test_what_serves_and_compiles_comes_up_without_numba() -> None:
+    """It takes half as long again with Numba, which counts reuse distances in a process of their own."""
+    script = """
+import sys
+import explorer.web.server
+from explorer.runtime.workers.worker import warm_compile
+warm_compile()
+assert "explorer.runtime.data.locality" in sys.modules
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], timeout=120, check=True)

@@ -55,9 +55,9 @@ def test_a_search_is_the_same_again_by_its_seed() -> None:
         ("rgnn/rgcn", {"data": "tiny"}),
         ("kge/transh", {"batch": 16, "options": {"grad": True}}),
         ("embedding/spattn", {"data": "BigBird:1"}),
-        ("gat_heads", {"data": "tiny"}),
-        ("paged_attention_gqa", {"data": "tiny"}),
-        ("bpr_score", {"batch": 32}),
+        pytest.param("gat_heads", {"data": "tiny"}, marks=pytest.mark.sweep),
+        pytest.param("paged_attention_gqa", {"data": "tiny"}, marks=pytest.mark.sweep),
+        pytest.param("bpr_score", {"batch": 32}, marks=pytest.mark.sweep),
     ],
 )
 def test_models_of_every_family_are_tuned(name: str, more: dict[str, Any]) -> None:
