@@ -78,7 +78,7 @@ def tune(arguments: argparse.Namespace) -> int:
 
 def _recording(arguments: argparse.Namespace) -> str:
     """The recorded space that is searched instead of a GPU, "" for none: the one that is named or, where there is no
-    GPU, one of the model. Raises BadInput where it is of another model, and where there is neither."""
+    GPU, one of the model. Raises BadInput where it is of another model or of other data, and where there is neither."""
     from explorer.runtime.targets.table import TARGETS
     from explorer.tuner import shipped
 
@@ -97,6 +97,7 @@ def _recording(arguments: argparse.Namespace) -> str:
         told = f"--replay {arguments.replay}" if arguments.replay else f"{missing} Recordings can be replayed instead"
         raise BadInput(f"{told}: no recording is of this model{others}")
     found.sort(key=lambda name: shipped.load(name).about["counted_on"].lower() != (arguments.data or "").lower())
+    _refuse_other(arguments, found[0], shipped.load(found[0]).about)
     if arguments.replay is None:
         others = f" (--replay takes another one: {', '.join(found[1:])})" if found[1:] else ""
         print(f"{missing} Replaying the recording {found[0]} instead, on its own data{others}.", file=sys.stderr)
@@ -104,12 +105,11 @@ def _recording(arguments: argparse.Namespace) -> str:
 
 
 def _replay(arguments: argparse.Namespace, recording: str) -> int:
-    """Searches a recorded space, of whose model, sizes and data nothing can be changed. Raises BadInput."""
+    """Searches a recorded space, of whose model, sizes and data nothing can be changed."""
     from explorer.runtime.run import RunRequest
     from explorer.tuner import shipped
 
     about = shipped.load(recording).about
-    _refuse_other(arguments, recording, about)
     how = {"trials": arguments.trials, "search": arguments.search, "seed": arguments.seed, "replay": recording}
     request = RunRequest(text=about["text"], on="gpu", tune={**how, "seconds": arguments.timeout})
     return _told(arguments, _last_of(arguments, request))

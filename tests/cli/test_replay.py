@@ -70,3 +70,4 @@ def test_what_cannot_be_replayed_is_told_in_words(
     status, _, error = called(capsys, "tune", path, *arguments)
     assert status == 2
     assert told in error
+    assert "Replaying" not in error
