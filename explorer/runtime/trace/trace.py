@@ -104,7 +104,7 @@ def _agreed(
     """The text that two examples of other sizes agree on."""
     fixed = {size for each in module.state_dict().values() for size in getattr(each, "shape", ())}
     runs, translations, texts = [], [], []
-    for example in redrawn(inputs, fixed, 2):
+    for example in redrawn(inputs, fixed):
         run = record(module, example.inputs, arguments.call)
         translation = translate(run.tape, run.given, example.sizes, run.result)
         runs.append(run)

@@ -37,3 +37,47 @@ def test_how_many_ids_are_picked_is_held_at_the_call() -> None:
     hold(module, replacement, CALL)
     with pytest.raises(ValueError, match=r"another number.*unique"):
         replacement(CALL[0], CALL[1] * 0, CALL[2])
+
+
+def test_a_number_that_comes_as_a_tensor_is_held_at_the_call() -> None:
+    class Powered(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.entities = torch.nn.Embedding(9, 6)
+
+        def forward(self, h, t, k):
+            return (self.entities(h) * self.entities(t)).sum(-1) * int(k)
+
+    module = Powered()
+    replacement = explorer.trace(module, CALL[0], CALL[2], torch.tensor(3)).module()
+    hold(module, replacement, [CALL[0], CALL[2], torch.tensor(3)])
+    with pytest.raises(ValueError, match="k is 7, but this was traced with 3"):
+        replacement(CALL[0], CALL[2], torch.tensor(7))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_triples_of_any_count_are_triples(rows) -> None:
+    class Triples(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.entities, self.relations = torch.nn.Embedding(9, 6), torch.nn.Embedding(9, 6)
+
+        def forward(self, x):
+            return (self.entities(x[:, 0]) * self.relations(x[:, 1]) * self.entities(x[:, 2])).sum(-1)
+
+    module = Triples()
+    hold(module, explorer.trace(module, torch.stack(CALL, 1)).module(), [torch.stack(CALL, 1)[:rows]])
+
+
+def test_a_branch_on_a_size_is_refused() -> None:
+    module = of(lambda m, h, r, t: scored(m, h, r, t) * (2 if len(h) > 100 else 1))
+    with pytest.raises(ValueError, match="two examples of other sizes"):
+        explorer.trace(module, *CALL)
+
+
+def test_examples_of_many_rows_take_no_time() -> None:
+    from explorer.runtime.trace.tapes.examples import redrawn
+
+    first, second = redrawn({"x": torch.zeros(10**7, 0)}, {499})
+    assert first.sizes == (10000019,)
+    assert second.sizes == (10000079,)

@@ -103,7 +103,7 @@ REFUSED = {
     branching: ("is_nonzero|_local_scalar_dense", "torch.where", "if m.entities(h).sum() > 0:"),
     counting: ("_local_scalar_dense", "torch.where", "float(m.entities(h).mean().item())"),
     centred: ("mean", "mixes", "return scores - scores.mean()"),
-    sized: ("", "two examples of other sizes", "/ 13"),
+    sized: ("", "two examples of other sizes", "/ 499"),
     sorting: ("aten.sort", "Write the line with others", "m.entities(h).sort"),
     without_gradients: ("aten.embedding", "no_grad", "weight = m.relations(r) * 2"),
     keeping_back: ("", "gradient", "entities"),
