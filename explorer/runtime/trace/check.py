@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from explorer.runtime.trace.tapes.arguments import Arguments
+from explorer.runtime.trace.tapes.state import apart
 from explorer.runtime.trace.tapes.tape import TraceError
 
 CLOSE = 1e-4
@@ -17,7 +18,7 @@ CLOSE = 1e-4
 def check(module: Any, replacement: Any, arguments: Arguments, inputs: Mapping[str, Any]) -> None:
     """Holds a replacement against its module. Raises TraceError where a result or a gradient differs, as what a tape
     does not show may have made it: `detach`, or a gradient that a module defines by itself."""
-    wanted, found = (_outcomes(each, module, arguments, inputs) for each in (module, replacement))
+    wanted, found = (_outcomes(each, module, arguments, inputs) for each in (apart(module), replacement))
     for what, want in wanted.items():
         got = found[what]
         size = max(1.0, float(want.abs().max())) if want.numel() else 1.0

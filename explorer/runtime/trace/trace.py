@@ -104,8 +104,8 @@ def _agreed(
     """The text that two examples of other sizes agree on."""
     fixed = {size for each in module.state_dict().values() for size in getattr(each, "shape", ())}
     runs, translations, texts = [], [], []
-    for example in redrawn(inputs, fixed):
-        run = record(module, example.inputs, arguments.call)
+    for number, example in enumerate(redrawn(inputs, fixed)):
+        run = record(module, example.inputs, arguments.call, others=number > 0)
         translation = translate(run.tape, run.given, example.sizes, run.result)
         runs.append(run)
         translations.append(translation)
@@ -115,7 +115,7 @@ def _agreed(
         changed = [line for line in unified_diff(one, other, lineterm="", n=0) if line[:1] in "+-"]
         raise TraceError(
             "two examples of other sizes make two texts: a number of it, or what it does, comes from how many rows "
-            "there are.\n  " + "\n  ".join(changed[2:8])
+            "there are, or was taken out of a parameter.\n  " + "\n  ".join(changed[2:8])
         )
     return texts[0], runs, translations
 

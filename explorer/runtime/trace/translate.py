@@ -162,7 +162,7 @@ class Translation:
             return self._values[id(each)]
         if not isinstance(each, torch.Tensor) or not each.is_floating_point():
             raise Unsayable("whole numbers, or a mask made of them, are computed with as if they were floats")
-        if each.numel() == 1:
+        if each.numel() == 1 and not each.requires_grad:
             return splat(self.nodes.number(float(each)), tuple(each.shape))
         raise Unsayable("it reads a tensor that is no parameter, buffer or input: register_buffer makes it one")
 

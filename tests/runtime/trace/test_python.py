@@ -81,3 +81,45 @@ def test_examples_of_many_rows_take_no_time() -> None:
     first, second = redrawn({"x": torch.zeros(10**7, 0)}, {499})
     assert first.sizes == (10000019,)
     assert second.sizes == (10000079,)
+
+
+def keeping(m, h, r, t):
+    if m.kept is None:
+        m.kept = h
+    return scored(m, h, r, t)
+
+
+def appending(m, h, r, t):
+    m.seen.append(len(h))
+    return scored(m, h, r, t)
+
+
+def adding(m, h, r, t):
+    m.plain += 1
+    return scored(m, h, r, t)
+
+
+def replacing(m, h, r, t):
+    m.relations.count = m.relations.count + 1
+    return scored(m, h, r, t)
+
+
+@pytest.mark.parametrize("function", [keeping, appending, adding, replacing], ids=lambda function: function.__name__)
+def test_what_changes_the_module_is_refused_and_changes_nothing(function) -> None:
+    module = of(function, kept=None, seen=[], plain=torch.zeros(1))
+    module.relations.register_buffer("count", torch.zeros(1))
+    with pytest.raises(ValueError, match=r"forward (changes|makes).*(kept|seen|plain|relations\.count)"):
+        explorer.trace(module, *CALL)
+    assert module.kept is None
+    assert module.seen == []
+    assert module.plain.item() == module.relations.count.item() == 0
+
+
+def test_numbers_that_python_takes_out_of_parameters_are_refused() -> None:
+    module = of(lambda m, h, r, t: scored(m, h, r, t) * m.scale.tolist()[0] * float(m.scale.numpy()[1]))
+    module.register_buffer("scale", torch.tensor([2.0, 3.0]))
+    with pytest.raises(ValueError, match="taken out of a parameter"):
+        explorer.trace(module, *CALL)
+    hidden = [torch.nn.Parameter(torch.ones(1))]
+    with pytest.raises(ValueError, match="no parameter, buffer or input"):
+        explorer.trace(of(lambda m, h, r, t: scored(m, h, r, t) * hidden[0]), *CALL)
