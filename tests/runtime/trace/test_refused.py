@@ -179,3 +179,46 @@ def test_calls_that_no_module_has_are_refused() -> None:
         explorer.trace(lambda h: h, CALL[0])
     with pytest.raises(ValueError, match="missing a required argument: 'r'"):
         explorer.trace(of(scored), CALL[0])
+
+
+def small(module):
+    """A module with parameters so small that its gradients are."""
+    with torch.no_grad():
+        for each in module.parameters():
+            each.mul_(0.005)
+    return module
+
+
+def chosen(m, h, r, t):
+    return torch.where(scored(m, h, r, t) > 1e3, m.entities(t).detach().sum(-1), m.entities(t).sum(-1))
+
+
+@pytest.mark.parametrize("function", [keeping_back, chosen])
+def test_what_is_detached_is_refused_where_it_is_read(function) -> None:
+    with pytest.raises(ValueError, match=r"is detached.*\n.*\.detach\(\)"):
+        explorer.trace(small(of(function)), *CALL)
+
+
+class Halved(torch.autograd.Function):
+    """Has half the gradient that it would have."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient / 2
+
+
+def test_a_small_gradient_that_differs_is_refused() -> None:
+    module = of(lambda m, h, r, t: (Halved.apply(m.entities(h)) * m.relations(r)).sum(-1))
+    with pytest.raises(ValueError, match="gradient"):
+        explorer.trace(small(module), *CALL)
+
+
+def test_results_without_a_gradient_are_refused() -> None:
+    with pytest.raises(ValueError, match="has no gradient"):
+        explorer.trace(of(lambda m, h, r, t: scored(m, h, r, t).detach()), *CALL)
+    with pytest.raises(ValueError, match=r"returns torch\.bool"):
+        explorer.trace(of(lambda m, h, r, t: scored(m, h, r, t) > 0), *CALL)
