@@ -123,3 +123,27 @@ def test_numbers_that_python_takes_out_of_parameters_are_refused() -> None:
     hidden = [torch.nn.Parameter(torch.ones(1))]
     with pytest.raises(ValueError, match="no parameter, buffer or input"):
         explorer.trace(of(lambda m, h, r, t: scored(m, h, r, t) * hidden[0]), *CALL)
+
+
+def test_ids_are_made_again_on_the_device_of_the_inputs() -> None:
+    class Looped(torch.nn.Module):
+        def forward(self, x, edges):
+            loops = torch.arange(len(x), device=x.device) * torch.tensor([1])
+            ends = torch.cat([edges, loops.expand(2, -1)], 1)
+            return torch.zeros_like(x).index_add(0, ends[1], x[ends[0]])
+
+    inputs = {"x": torch.randn(6, 4), "edges": torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])}
+    traced = explorer.trace(Looped(), *inputs.values())
+    hold(Looped(), traced.module(), inputs.values())
+    found = traced._binding.ids.of({name: each.to("meta") for name, each in inputs.items()})
+    assert {each.device.type for each in found.values()} == {"meta"}
+
+
+def test_the_mode_of_each_module_within_is_held_at_the_call() -> None:
+    module = of(lambda m, h, r, t: m.bn(m.entities(h) * m.relations(r)).sum(-1), bn=torch.nn.BatchNorm1d(6))
+    module.bn.eval()
+    replacement = explorer.trace(module, *CALL).module()
+    hold(module, replacement, CALL)
+    with pytest.raises(ValueError, match="not traced in training"):
+        replacement.train()(*CALL)
+    hold(module.eval(), replacement.eval(), CALL)

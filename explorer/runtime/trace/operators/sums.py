@@ -14,7 +14,6 @@ from explorer.runtime.trace.values.expressions import Node
 from explorer.runtime.trace.values.products import batched_product, multiplied
 from explorer.runtime.trace.values.tensors import REPEATED, SET, Dimension, Unsayable, Value
 
-
 TINY = 1e-37
 """A number whose roots have a gradient that 32 bits hold."""
 

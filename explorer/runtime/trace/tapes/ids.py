@@ -80,9 +80,10 @@ class Ids:
     def of(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """By map, its ids. Raises ValueError where Python took another branch in the calls that were traced."""
         results: dict[Ref, Any] = {Ref(name): each for name, each in inputs.items()}
+        device = next((each.device for each in inputs.values()), None)
         with torch.no_grad():
             for step in self._steps:
-                arguments, named = (_filled(each, results) for each in (step.arguments, step.named))
+                arguments, named = (_filled(each, results, device) for each in (step.arguments, step.named))
                 returned = step.call.function(*arguments, **named)
                 step.hold(returned)
                 made = list(tensors_in(returned)) or [returned]
@@ -95,17 +96,20 @@ def column(ids: Any, dim: int) -> Any:
     return ids if ids.dim() == 1 else ids.movedim(dim, 0).flatten(1)[:, 0]
 
 
-def _filled(each: Any, results: Mapping[Ref, Any]) -> Any:
+def _filled(each: Any, results: Mapping[Ref, Any], device: Any) -> Any:
+    """An argument of a call that is run again, on the device of its inputs."""
     if isinstance(each, Ref):
         return results[each]
     if isinstance(each, Size):
         found = results[each.of]
         return int(found if each.dim is None else found.shape[each.dim]) + each.plus
     if isinstance(each, list | tuple):
-        return type(each)(_filled(inner, results) for inner in each)
+        return type(each)(_filled(inner, results, device) for inner in each)
     if isinstance(each, dict):
-        return {name: _filled(inner, results) for name, inner in each.items()}
-    return each
+        return {name: _filled(inner, results, device) for name, inner in each.items()}
+    if isinstance(each, torch.Tensor):
+        return each.to(device)
+    return device if isinstance(each, torch.device) else each
 
 
 def ids_of(

@@ -108,10 +108,10 @@ def _own(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 @contextmanager
-def other_mode(module: Any) -> Iterator[None]:
-    """The module in evaluation where it was in training, and the other way round."""
+def in_mode(module: Any, training: bool) -> Iterator[None]:
+    """The module in training or in evaluation, and then in the modes that it was in."""
     modes = {each: each.training for each in module.modules()}
-    module.train(not module.training)
+    module.train(training)
     try:
         yield
     finally:
