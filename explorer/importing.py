@@ -86,7 +86,7 @@ def _inputs(module: Any, path: str) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, tuple | list) else (given,)
 
 
-def _failed(path: Path, error: Exception) -> str:
+def _failed(path: Path, error: BaseException) -> str:
     """What went wrong in a person's file, at the last line of it."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     lines += [error.lineno] if isinstance(error, SyntaxError) else []

@@ -22,7 +22,11 @@ much as the large numbers that it is made of."""
 def check(module: Any, replacement: Any, arguments: Arguments, inputs: Mapping[str, Any]) -> None:
     """Holds a replacement against its module. Raises TraceError where a result or a gradient differs, as what a tape
     does not show may have made it: `detach`, or a gradient that a module defines by itself."""
-    wanted, found = (_outcomes(each, module, arguments, inputs) for each in (apart(module), replacement))
+    try:
+        wanted = _outcomes(apart(module), module, arguments, inputs)
+    except RuntimeError as error:
+        raise TraceError(f"the module has no gradients on the example: {str(error)[:400]}") from error
+    found = _outcomes(replacement, module, arguments, inputs)
     sizes = {what: _size(want) for what, want in wanted.items()}
     least = LEAST * max([size for what, size in sizes.items() if what != RESULT], default=0.0)
     leaves = [each for each in (*module.parameters(), *inputs.values()) if each.is_floating_point()]

@@ -222,3 +222,14 @@ def test_results_without_a_gradient_are_refused() -> None:
         explorer.trace(of(lambda m, h, r, t: scored(m, h, r, t).detach()), *CALL)
     with pytest.raises(ValueError, match=r"returns torch\.bool"):
         explorer.trace(of(lambda m, h, r, t: scored(m, h, r, t) > 0), *CALL)
+
+
+def test_what_eager_cannot_differentiate_is_refused() -> None:
+    def clamping(m, h, r, t):
+        ids = h.clone()
+        first = m.entities(ids)
+        ids.clamp_(max=3)
+        return (first * m.entities(ids) * m.relations(r)).sum(-1)
+
+    with pytest.raises(ValueError, match="has no gradients on the example: one of the variables"):
+        explorer.trace(of(clamping), *CALL)
