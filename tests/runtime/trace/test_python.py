@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import explorer
@@ -115,9 +116,27 @@ def test_what_changes_the_module_is_refused_and_changes_nothing(function) -> Non
     assert module.plain.item() == module.relations.count.item() == 0
 
 
-def test_numbers_that_python_takes_out_of_parameters_are_refused() -> None:
-    module = of(lambda m, h, r, t: scored(m, h, r, t) * m.scale.tolist()[0] * float(m.scale.numpy()[1]))
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda m, h: m.scale.tolist()[0],
+        lambda m, h: float(m.scale.numpy()[1]),
+        lambda m, h: 2 if max(h.tolist()) > 10 else 1,
+        lambda m, h: 2 if np.asarray(h).max() > 10 else 1,
+    ],
+)
+def test_numbers_that_python_takes_out_of_tensors_are_refused(taken) -> None:
+    module = of(lambda m, h, r, t: scored(m, h, r, t) * taken(m, h))
     module.register_buffer("scale", torch.tensor([2.0, 3.0]))
+    with pytest.raises(
+        ValueError, match=r"numbers are taken out of a tensor.*\n.*lambda m, h: .*(tolist|numpy|asarray)"
+    ):
+        explorer.trace(module, *CALL)
+
+
+def test_numbers_of_parameters_that_nobody_sees_are_refused() -> None:
+    module = of(lambda m, h, r, t: scored(m, h, r, t) * m.scale.untyped_storage()[2])
+    module.scale = torch.nn.Parameter(torch.ones(1))
     with pytest.raises(ValueError, match="taken out of a parameter"):
         explorer.trace(module, *CALL)
     hidden = [torch.nn.Parameter(torch.ones(1))]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from explorer.runtime.trace.tapes.state import apart, changed, state
-from explorer.runtime.trace.tapes.tape import Tape, TraceError
+from explorer.runtime.trace.tapes.tape import Tape, TraceError, Unseen
 from explorer.runtime.trace.texts.names import identifier, tensor_names
 
 
@@ -49,7 +49,7 @@ def record(
     module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, Any]], tuple[Any, Any]], others: bool
 ) -> Recorded:
     """Runs a copy of a module on copies of its parameters and buffers, or on `others`, of other numbers: what Python
-    takes out of one where no operator is seen, as `tolist` does, is then another. `call` makes positional and named
+    takes out of one where no operator is seen is then another. `call` makes positional and named
     arguments of inputs. Raises TraceError for what the module changes, or does not return one tensor of."""
     module = apart(module)
     own = {path: _copied(each, others) for path, each in _own(module)}
@@ -65,7 +65,7 @@ def record(
     tape = Tape([each.tensor for each in given])
     args, named = call(inputs)
     try:
-        with torch.enable_grad(), tape:
+        with torch.enable_grad(), tape, Unseen(tape):
             result = torch.func.functional_call(module, own, args, named)
     except TraceError:
         raise

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
@@ -29,6 +30,9 @@ replacement's gradients are checked for; and what has no gradient anyway."""
 _VIEWS = {f"aten::{name}" for name in ("view", "unsqueeze", "squeeze", "expand", "select", "alias", "detach")}
 _NUMBERS = {"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal", "aten::allclose"}
 """Operators whose result is a number of Python's, which a branch may look at."""
+
+_UNSEEN = {"tolist", "numpy", "__array__", "__dlpack__"}
+"""What takes numbers out of a tensor below the operators."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,10 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         """The tensors so far that lie in a piece of memory."""
         return [tensor for tensor in self._kept if tensor.untyped_storage().data_ptr() == memory]
 
+    def knows(self, tensor: Any) -> bool:
+        """Whether a tensor was given or made."""
+        return any(tensor is each for each in self._kept)
+
     def changed(self, tensor: Any) -> Where | None:
         """The line that changes a tensor in place, itself or a part of it; None where no operator did."""
         memory = tensor.untyped_storage().data_ptr()
@@ -150,6 +158,24 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         self.floating |= {id(tensor) for tensor in made} if floating else set()
         self.calls.append(Call(_short(func), args, named, returned, floating, where, func))
         return returned
+
+
+class Unseen(TorchFunctionMode):  # type: ignore[misc]
+    """Refuses, while it is entered, what takes numbers out of a tape's tensors without an operator."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self._tape = tape
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _UNSEEN and self._tape.knows(args[0]):
+            raise TraceError(
+                f"{name}: numbers are taken out of a tensor, which other inputs would make others. Leave them in the "
+                "tensors.",
+                _where(sys._getframe(1)),
+            )
+        return func(*args, **(kwargs or {}))
 
 
 def _short(function: Any) -> str:
