@@ -166,3 +166,10 @@ def test_the_mode_of_each_module_within_is_held_at_the_call() -> None:
     with pytest.raises(ValueError, match="not traced in training"):
         replacement.train()(*CALL)
     hold(module.eval(), replacement.eval(), CALL)
+
+
+@pytest.mark.parametrize("count", [lambda h: (h > 5).nonzero().numel(), lambda h: len(h[h > 3])])
+def test_a_branch_on_how_many_ids_are_picked_is_refused(count) -> None:
+    module = of(lambda m, h, r, t: scored(m, h, r, t) * (2 if count(h) else 1))
+    with pytest.raises(ValueError, match=r"how many ids are picked.*\n.*lambda h: "):
+        explorer.trace(module, *CALL)

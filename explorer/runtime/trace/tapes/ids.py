@@ -55,6 +55,12 @@ class _Step:
     must_be: bool | int | None
     lengths: Mapping[tuple[int, int], int]
 
+    @property
+    def varies(self) -> bool:
+        """Whether ids decide how long a result is, and do so otherwise in the two tapes."""
+        dims = sum(tensor.dim() for tensor in tensors_in(self.call.returned))
+        return torch.Tag.dynamic_output_shape in self.call.function.tags and len(self.lengths) < dims
+
     def hold(self, returned: Any) -> None:
         """Raises ValueError where another call returned other numbers than the traced one."""
         made = list(tensors_in(returned))
@@ -124,6 +130,7 @@ class _Comparison:
 
     def __init__(self, tapes: tuple[Tape, Tape], inputs: tuple[Mapping[str, Any], Mapping[str, Any]]) -> None:
         self._calls = [[call for call in tape.calls if not call.floating] for tape in tapes]
+        self._read = {id(t) for call in tapes[0].calls for t in tensors_in([call.arguments, *call.named.values()])}
         names = [[call.operator for call in calls] for calls in self._calls]
         if names[0] != names[1]:
             at = next((i for i, (a, b) in enumerate(zip(*names, strict=False)) if a != b), min(map(len, names)) - 1)
@@ -163,6 +170,12 @@ class _Comparison:
                     if isinstance(each, Ref | Size):
                         needed.add((each.of if isinstance(each, Size) else each).source)
                 kept.append(step)
+            if step.varies and not any(id(each) in self._read for each in tensors_in(step.call.returned)):
+                raise TraceError(
+                    f"{step.call.operator}: how many ids are picked is all that is used of them, in a branch or as a "
+                    "number, and other ids make it another. Leave the choice in the tensors.",
+                    step.call.where,
+                )
         return Ids(kept[::-1], found)
 
     def _writes(self, call: Call, needed: set[str | int]) -> bool:
