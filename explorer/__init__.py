@@ -1,5 +1,5 @@
 """The Embedding Compiler Explorer: `compile` a model text, or `trace` a module of PyTorch to one, and look into or run
-the `Compilation`."""
+the `Compilation`; or `gcompile` a graph of another library."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.compiler.compilation import Compilation
 from explorer.runtime.compiling import compile
+from explorer.runtime.gcompile import gcompile
 
 if TYPE_CHECKING:
     from explorer.runtime.trace.trace import Traced
 
-__all__ = ["Compilation", "compile", "trace"]
+__all__ = ["Compilation", "compile", "gcompile", "trace"]
 
 
 def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:

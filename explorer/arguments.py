@@ -16,6 +16,7 @@ from explorer.runtime.tuning import DEFAULT_TRIALS, SEARCHES
 _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --all
   explorer compile examples/kge/transr.emb --stage cuda --set D=128 --set K=32
+  explorer export examples/rgnn/rgat.emb build/rgat --grad
   explorer run examples/kge/transr.emb --on dae
   explorer run examples/kge/transe_l1.emb --on cpu --data triples.tsv --negatives tail:64 --json
   explorer run examples/rgnn/rgat.emb --on cpu --data small --grad --option compact=false
@@ -89,6 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_stages(commands)
     _add_functions(commands)
     _add_compile(commands)
+    _add_export(commands)
     _add_space(commands)
     _add_run(commands)
     _add_tune(commands)
@@ -114,8 +116,9 @@ def _command(commands: Any, name: str, summary: str, example: str, more: str = "
     return parser
 
 
-def _add_model_arguments(parser: argparse.ArgumentParser, schedule: bool = True) -> None:
-    parser.add_argument("file", metavar="FILE", help="the model's text (.emb), or - for standard input")
+def _add_model_arguments(parser: argparse.ArgumentParser, schedule: bool = True, needed: bool = True) -> None:
+    told = "the model's text (.emb), or - for standard input"
+    parser.add_argument("file", metavar="FILE", nargs=None if needed else "?", help=told)
     parser.add_argument("--name", metavar="DEF", help="the definition to use; default: the last that is no helper")
     parser.add_argument(
         "--set", metavar="DIM=N", action="append", default=[], help="a dimension's size, as in D=64; may repeat"
@@ -169,6 +172,19 @@ def _add_compile(commands: Any) -> None:
         help="the data that a layer or an op is compiled for (see `run`): costs are counted on it, and an op's rows"
         " have its sizes; default: assumed counts, and the text's sizes",
     )
+
+
+def _add_export(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "export",
+        "write a model as a PyTorch extension that is built and used without the explorer",
+        "explorer export examples/kge/transr.emb build/transr --grad",
+        f"{_OPTIONS}\n\n",
+    )
+    _add_model_arguments(parser)
+    told = "the folder to write: CUDA, host functions, a module, setup.py and a test; made, or written over"
+    parser.add_argument("folder", metavar="DIR", help=told)
 
 
 def _add_space(commands: Any) -> None:
@@ -291,13 +307,14 @@ def _add_reuse(commands: Any) -> None:
     parser = _command(
         commands,
         "reuse",
-        "show how far apart the accesses to the same row are, for data that ops run on",
-        "explorer reuse --data RM1:L1",
+        "show how far apart accesses to the same row are in data that ops run on, and what an op computes a lookup",
+        "explorer reuse examples/embedding/mp.emb --data arxiv",
+        f"{_OPTIONS}\n\n",
     )
+    _add_model_arguments(parser, schedule=False, needed=False)
     parser.add_argument(
         "--data", metavar="PRESET|FILE", required=True, help="as for an op's run: RM1:L1, wiki-Talk/500, lists.npz"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
 
 def _add_import(commands: Any) -> None:

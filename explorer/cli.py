@@ -1,4 +1,4 @@
-"""The command line: `explorer stages | functions | compile | space | run | tune | reuse | import | bench |
+"""The command line: `explorer stages | functions | compile | export | space | run | tune | reuse | import | bench |
 serve | worker | doctor`.
 
 Bad input ends with its diagnostics on stderr and status 2, a run that fails or gives wrong scores with status 1,
@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.arguments import (
     BadInput,
@@ -27,7 +27,7 @@ from explorer.arguments import (
 from explorer.checkout import CHECKOUT
 from explorer.models import fit_model
 from explorer.running import BAD_INPUT, FAILED, run, tune
-from explorer.runtime.runs.console import START_OF_LINE, sizes_in_words
+from explorer.runtime.runs.console import START_OF_LINE, clear_bar, show_bar, sizes_in_words
 from explorer.runtime.runs.events import sentence_diagnostic
 
 if TYPE_CHECKING:
@@ -127,6 +127,24 @@ def _compile(arguments: argparse.Namespace) -> int:
     return FAILED if any(not compilation.stages[name].available for name in arguments.stage) else 0
 
 
+def _export(arguments: argparse.Namespace) -> int:
+    from explorer.runtime.data.triples import InputError
+    from explorer.runtime.export.folder import export, package_of
+
+    compilation = fit_model(arguments).compilation
+    try:
+        written = export(compilation, Path(arguments.folder), compilation.options.grad)
+    except InputError as error:
+        raise BadInput(str(error)) from None
+    package = package_of(compilation.name)
+    if arguments.json:
+        print(json.dumps({"ok": True, "folder": arguments.folder, "package": package, "files": written}))
+        return 0
+    print(f"{compilation.name}: {len(written)} files in {arguments.folder}, of them {package}/model.py")
+    print(f"Build it where nvcc and PyTorch are: cd {arguments.folder} && python setup.py build_ext --inplace")
+    return 0
+
+
 def _space(arguments: argparse.Namespace) -> int:
     from explorer.compiler.decisions import printed_value
 
@@ -174,12 +192,39 @@ def _reuse(arguments: argparse.Namespace) -> int:
     from explorer.runtime.data.locality import describe
     from explorer.runtime.data.triples import InputError
 
+    compute = _compute(arguments)
+    show_bar("reading or making the lists", 0, 1)
     try:
-        found = load_reuse(arguments.data)
+        found = load_reuse(arguments.data, told=lambda done, of: show_bar("counting accesses", done, of))
     except InputError as error:
         raise BadInput(str(error)) from None
-    print(json.dumps(found) if arguments.json else describe(found))
+    finally:
+        clear_bar()
+    if arguments.json:
+        print(json.dumps({**found, "compute": compute} if compute else found))
+        return 0
+    print(describe(found))
+    if compute:
+        rows = "row" if compute["lookups"] == 1 else "rows"
+        print(
+            f"{compute['name']}: {compute['operations']:.3g} operations for each element that is looked up, and"
+            f" {compute['lookups']} {rows} for each entry (counted)"
+        )
     return 0
+
+
+def _compute(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the op of the file does for each element that it looks up (Ember, Table 1); nothing where none is named."""
+    if arguments.file is None:
+        return {}
+    from explorer.compiler.ir.graph import Graph
+    from explorer.compiler.ir.work import per_lookup
+
+    compilation = fit_model(arguments).compilation
+    graph = compilation.stages["graph"].program
+    assert isinstance(graph, Graph)
+    operations, lookups = per_lookup(graph)
+    return {"name": compilation.name, "operations": operations, "lookups": lookups}
 
 
 def _import(arguments: argparse.Namespace) -> int:
@@ -300,6 +345,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "stages": _stages,
     "functions": _functions,
     "compile": _compile,
+    "export": _export,
     "space": _space,
     "run": run,
     "tune": tune,

@@ -12,10 +12,11 @@ import pytest
 
 import explorer
 from benchmarks import _core, papers
-from benchmarks.paper import cuke, ember, gsparse, hector
+from benchmarks.paper import cuke, gsparse, hector
 from benchmarks.paper.figure import Figure, Paper, Row, Table, as_json, as_text
 from benchmarks.paper.page import page
 from explorer.checkout import CHECKOUT
+from explorer.compiler.ir.work import per_lookup
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.encode import scores
 from explorer.runtime.targets import dae as machine
@@ -202,7 +203,7 @@ def test_operations_an_element_and_lookups_follow_the_text() -> None:
         for width in (16, 96):
             text = (CHECKOUT / "examples" / "embedding" / f"{name}.emb").read_text()
             graph = explorer.compile(text, sizes={"D": width}).stages["graph"].program
-            operations, lookups = ember.per_lookup(graph)
+            operations, lookups = per_lookup(graph)
             assert operations == pytest.approx(want[0], abs=0.1), name
             assert lookups == want[1], name
 
@@ -230,6 +231,16 @@ def test_compaction_saves_operations_as_pairs_are_fewer() -> None:
     plain, compact = (hector.account("rgat", "small", setting, False)["operations"] for setting in ("U", "C"))
     products = 2 * 64 * 64 * (sizes["edge"] - sizes["src_pair"])
     assert plain - compact >= products, "the messages' products, one a pair"
+
+
+def test_the_setting_of_the_fewest_operations_is_chosen() -> None:
+    for layer, speeds in (("rgat", "inference"), ("hgt", "training")):
+        found = {setting: hector.account(layer, "aifb", setting, speeds == "training") for setting in hector.SETTINGS}
+        choice = hector.chosen(layer, "aifb", speeds == "training")
+        assert found[choice]["operations"] == min(each["operations"] for each in found.values())
+        cheaper = [*hector.SETTINGS][: [*hector.SETTINGS].index(choice)]
+        assert all(found[setting]["operations"] > found[choice]["operations"] for setting in cheaper)
+        assert f"Chosen by counted operations: {choice} on aifb" in hector.table_5(layer, speeds).note
 
 
 @pytest.mark.sweep

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.checkout import CHECKOUT
 from explorer.cli import main
 from explorer.compiler.language.names.builtins import BUILTINS
 from explorer.compiler.language.names.prelude import prelude
@@ -44,8 +45,8 @@ def test_the_help_tells_every_option_with_its_usual_value_first(capsys: pytest.C
 
 def test_the_help_of_bench_names_its_suites(capsys: pytest.CaptureFixture[str]) -> None:
     shown = help_of(capsys, "bench")
-    suites = "calibrate, class, compile, dae, first, gpu, gpu_beside, gpu_check, gpu_models, kge, memory, page, papers"
-    assert f"one of {suites}, record, rgnn, tuner, workers" in " ".join(shown.split())
+    suites = "calibrate, class, compile, dae, exported, first, gpu, gpu_beside, gpu_check, gpu_models, kge, memory"
+    assert f"one of {suites}, page, papers, record, rgnn, tuner, workers" in " ".join(shown.split())
 
 
 def test_stages_lists_the_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,6 +67,19 @@ def test_functions_lists_what_a_text_can_call(capsys: pytest.CaptureFixture[str]
     ]
 
 
+def test_a_terminal_shows_how_many_accesses_are_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, plain, err = called(capsys, "reuse", "--data", "RM1:L1")
+    assert err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    _, out, err = called(capsys, "reuse", "--data", "RM1:L1")
+    assert out == plain
+    shown = err.split("\r\x1b[K")
+    assert any("100% counting accesses" in line for line in shown)
+    assert shown[-1] == "", "the line is cleared"
+
+
 def test_reuse_distances_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = called(capsys, "reuse", "--data", "RM1:L1")
     assert status == 0
@@ -75,6 +89,10 @@ def test_reuse_distances_as_text_and_as_json(capsys: pytest.CaptureFixture[str])
     assert found["name"] == "RM1:L2"
     assert found["within_1000"] == pytest.approx(0.99, abs=0.001)
     assert len(found["x"]) == len(found["share"])
+    status, out, _ = called(capsys, "reuse", str(CHECKOUT / "examples/embedding/kg_lookup.emb"), "--data", "RM1:L1")
+    assert "KGLookup: 4 operations for each element that is looked up, and 3 rows for each entry (counted)" in out
+    status, out, _ = called(capsys, "reuse", str(CHECKOUT / "examples/embedding/sls.emb"), "--data", "RM1:L1", "--json")
+    assert json.loads(out)["compute"] == {"name": "SLS", "operations": 1.0, "lookups": 1}
     status, _, err = called(capsys, "reuse", "--data", "RM1:L7")
     assert status == 2
     assert "did you mean" in err

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.runtime.data import locality
 from explorer.runtime.data.bags import BAG_PRESETS, LOCALITIES, recommendation
 from explorer.runtime.data.locality import FIRST, figure, reuse, reuse_distances, stack_mix, uniform
 
@@ -39,6 +40,23 @@ def test_the_distribution_is_what_caches_of_every_size_hit(ids: list[int]) -> No
 
 def test_distances_count_different_rows_between_two_accesses() -> None:
     assert reuse_distances(np.array([7, 7, 3, 9, 3, 3, 7])).tolist() == [FIRST, 0, FIRST, FIRST, 1, 0, 2]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 70, 700])
+@pytest.mark.parametrize("spread", [1, 1_000_003])
+def test_distances_of_many_accesses_to_few_rows(rows: int, spread: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The places of marks are used up and moved together many times, in pieces that end anywhere."""
+    monkeypatch.setattr(locality, "PIECE", 997)
+    ids = np.random.default_rng(rows).zipf(1.3, 6_000) % rows * spread
+    want, stack = [], list[int]()
+    for row in ids.tolist():
+        want.append(stack.index(row) if row in stack else FIRST)
+        if row in stack:
+            stack.remove(row)
+        stack.insert(0, row)
+    heard = list[int]()
+    assert reuse_distances(ids, heard.append).tolist() == want
+    assert heard == [*range(997, 6_000, 997), 6_000]
 
 
 @given(st.integers(1, 400), st.sampled_from([0.0, 0.3, 0.63, 0.99]), st.integers(1, 40), st.integers(0, 9))

@@ -14,11 +14,11 @@ import pytest
 import explorer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count
+from explorer.runtime.targets.gpu.parts import divide
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
 torch_programs = pytest.importorskip("explorer.runtime.torch.programs")
-torch_cuda = pytest.importorskip("explorer.runtime.torch.cuda")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ENTITIES, RELATIONS, BATCH, NEGATIVES, D, K = 11, 3, 17, 4, 6, 5
@@ -386,7 +386,7 @@ def test_launches_that_need_no_gradient_are_done_first():
         ("ending", ["y"], ["out"]),
         ("sums", ["g"], ["grad"]),
     )
-    parts = torch_cuda.divide(code_of(*steps), "out", "up")
+    parts = divide(code_of(*steps), "out", "up")
     assert [launch.symbol for launch in parts.forward] == ["product", "ending"]
     assert [launch.symbol for launch in parts.backward] == ["slopes", "clear", "sums"]
     assert parts.crossing == {"y"}
@@ -401,7 +401,7 @@ def test_launches_that_need_no_gradient_are_done_first():
     ],
 )
 def test_launches_that_cannot_be_parted_stay_together(steps):
-    assert torch_cuda.divide(code_of(*steps), "out", "up") is None
+    assert divide(code_of(*steps), "out", "up") is None
 
 
 def slopes(made, ids, tensors):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from explorer.compiler.ir.functions import FUNCTIONS
-from explorer.compiler.ir.graph import Contract, Elementwise, Graph, Reduce, Segment, Value, operands
+from explorer.compiler.ir.graph import Contract, Elementwise, Gather, Graph, Reduce, Segment, Value, operands
 
 
 def elements(graph: Graph, value: Value) -> int:
@@ -61,3 +61,16 @@ def work_by_set(graph: Graph, values: Iterable[Value]) -> dict[str, int]:
         if flop:
             total[index_set] = total.get(index_set, 0) + flop
     return total
+
+
+def per_lookup(graph: Graph) -> tuple[float, int]:
+    """The operations for each element that an embedding operation looks up, and the rows that it looks up, for each of
+    its entries (Ember, Table 1). A sum's additions count for the entries that it adds."""
+    used = used_values(graph)
+    looked_up = [value for value in used if isinstance(value.operator, Gather) and value.shape]
+    if not looked_up:
+        return 0.0, 0
+    entries = looked_up[-1].index_set
+    width = max(elements(graph, value) for value in looked_up)
+    work = sum(flop for index_set, flop in (work_of(graph, value) for value in used) if index_set == entries)
+    return work / width, len(looked_up)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -61,15 +61,19 @@ def _preset(name: str, limit: int, scale: int = 1) -> SparseRows:
     return matrix(name, scale, limit=limit)
 
 
-def load_reuse(source: str, data_dir: Path | None = None) -> dict[str, Any]:
-    """How far apart the accesses to the same row are, in the lists of a source. Raises InputError."""
+def load_reuse(
+    source: str, data_dir: Path | None = None, told: Callable[[int, int], None] = lambda done, of: None
+) -> dict[str, Any]:
+    """How far apart the accesses to the same row are, in the lists of a source; `told` hears how many are counted, and
+    of how many. Raises InputError."""
     lists = load_lists(source, data_dir)
+    told(0, lists.num_entries)
     return {
         "name": lists.name,
         "source": lists.source,
         "about": lists.about,
         "rows": lists.num_cols,
-        **reuse(lists.idx),
+        **reuse(lists.idx, lambda done: told(done, lists.num_entries)),
     }
 
 

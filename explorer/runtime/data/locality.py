@@ -6,8 +6,7 @@ row (Ember §2.2). A cache that holds x rows and replaces the least recently use
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,78 +15,85 @@ import numpy.typing as npt
 from explorer.runtime.data.triples import Ids
 
 Numbers = npt.NDArray[np.int64]
+Told = Callable[[int], None]
+"""Hears of progress."""
 
 NEAR = 1_000
 """Ember's Table 1 draws the distribution up to here, and characterises inputs by its value here."""
 FIRST = -1
 """The distance of a row's first access, which no cache can hit."""
+WORD = 64
+"""Bits of a word of marks."""
+PIECE = 1 << 20
+"""Accesses that are counted between two words of progress."""
+SPARSE = 4
+"""Ids up to so many times their number are taken as numbers of rows."""
 BAR = 40
 """The width of the text figure's bars."""
 
 
-def reuse_distances(ids: npt.NDArray[Any]) -> Numbers:
-    """The reuse distance of every access, FIRST for a row's first. Takes O(n log n) steps."""
-    _, rows = np.unique(np.asarray(ids).ravel(), return_inverse=True)
-    rows = rows.reshape(-1).astype(np.int64)
-    distances = np.empty(len(rows), dtype=np.int64)
-    last = np.full(int(rows.max(initial=-1)) + 1, -1, dtype=np.int64)
-    _counting()(rows, last, np.zeros(len(rows) + 1, dtype=np.int64), distances)
-    return distances
+def reuse_distances(ids: npt.NDArray[Any], told: Told = lambda done: None) -> Numbers:
+    """The reuse distance of every access, FIRST for a row's first; `told` hears how many are counted, now and then."""
+    return np.concatenate([np.zeros(0, np.int64), *_pieces(ids, told)])
 
 
-@cache
-def _counting() -> Callable[[Numbers, Numbers, Numbers, Numbers], None]:
-    """Compiled once it is wanted: Numba takes half of the time in which a process for compilations comes up."""
-    from explorer.machine.compiled import entry
+def _pieces(ids: npt.NDArray[Any], told: Told) -> Iterator[Numbers]:
+    """The reuse distances, PIECE accesses at a time. Takes O(n log n) steps, in memory that the rows need.
 
-    return entry(_count_between)
+    Each row has a mark at its last access, and marks lie in the order of these: a distance is the number of marks
+    behind the row's own. A word has the marks of 64 places, and a Fenwick tree sums whole words, so that both stay in
+    a processor's cache; when all places are used, the marks move together.
+    """
+    from explorer.machine.memory.last_accesses import (
+        count_between,  # loads Numba, half of the time in which a compiler comes up
+    )
 
-
-def _count_between(rows: Numbers, last: Numbers, tree: Numbers, distances: Numbers) -> None:
-    """A Fenwick tree marks each row's last access; the marks behind a row's own are the rows accessed since."""
-    marked = 0
-    for now in range(len(rows)):
-        before = last[rows[now]]
-        if before < 0:
-            distances[now] = -1
-            marked += 1
-        else:
-            up_to = 0
-            place = before + 1
-            while place > 0:
-                up_to += tree[place]
-                place -= place & -place
-            distances[now] = marked - up_to
-            place = before + 1
-            while place < len(tree):
-                tree[place] -= 1
-                place += place & -place
-        place = now + 1
-        while place < len(tree):
-            tree[place] += 1
-            place += place & -place
-        last[rows[now]] = now
+    rows = _numbered(np.asarray(ids).ravel())
+    most = min(len(rows), int(rows.max(initial=-1)) + 1)
+    words = max(1, -(-2 * most // WORD))
+    last = np.full(int(rows.max(initial=-1)) + 1, -1, dtype=np.int32)
+    owners = np.zeros(words * WORD, dtype=np.int32)
+    marks, tree = np.zeros(words, dtype=np.uint64), np.zeros(words + 1, dtype=np.int32)
+    reached = np.zeros(2, dtype=np.int64)  # the next place, and how many marks there are
+    for first in range(0, len(rows), PIECE):
+        piece = rows[first : first + PIECE]
+        distances = np.empty(len(piece), dtype=np.int64)
+        count_between(piece, last, owners, marks, tree, reached, distances)
+        told(first + len(piece))
+        yield distances
 
 
-def reuse(ids: npt.NDArray[Any]) -> dict[str, Any]:
+def _numbered(ids: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """The ids as they are where they are numbers of rows, or else numbered."""
+    if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < max(SPARSE * len(ids), PIECE)):
+        return np.ascontiguousarray(ids, dtype=np.int32)
+    return np.unique(ids, return_inverse=True)[1].reshape(-1).astype(np.int32)
+
+
+def reuse(ids: npt.NDArray[Any], told: Told = lambda done: None) -> dict[str, Any]:
     """The distribution of reuse distances as JSON: of all accesses, the share that a cache of x rows would hit.
 
-    `x` and `share` are the curve: every tenth x up to NEAR, and powers of two beyond, until nothing changes.
+    `x` and `share` are the curve: every tenth x up to NEAR, and powers of two beyond, until nothing changes. `told`
+    hears how many accesses are counted, now and then.
     """
-    distances = reuse_distances(ids)
-    again = np.sort(distances[distances != FIRST])
-    count = max(1, len(distances))
-    farthest = int(again[-1]) + 1 if len(again) else 0
+    accesses, counted = int(np.asarray(ids).size), np.zeros(1, dtype=np.int64)  # by distance + 1
+    for distances in _pieces(ids, told):
+        found = np.bincount(distances + 1)
+        if len(found) > len(counted):
+            counted = np.pad(counted, (0, len(found) - len(counted)))
+        counted[: len(found)] += found
+    distinct, below = int(counted[0]), np.cumsum(counted[1:])
+    farthest, count = len(counted) - 1, max(1, accesses)
     powers = [2**k for k in range(10, 40) if 2**k < 2 * farthest]
     x = sorted({*range(0, NEAR + 1, 10), *(2**k for k in range(10)), *powers})
-    below = np.searchsorted(again, x, side="left")
+    hits = [int(below[min(each, farthest) - 1]) if each and farthest else 0 for each in x]
     return {
-        "accesses": len(distances),
-        "distinct": len(distances) - len(again),
-        "first_accesses": (len(distances) - len(again)) / count,
-        "within_1000": int(np.searchsorted(again, NEAR, side="left")) / count,
+        "accesses": accesses,
+        "distinct": distinct,
+        "first_accesses": distinct / count,
+        "within_1000": hits[x.index(NEAR)] / count,
         "x": x,
-        "share": (below / count).tolist(),
+        "share": [each / count for each in hits],
     }
 
 

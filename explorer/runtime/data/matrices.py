@@ -15,9 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from explorer.runtime.data.blocks import taken
 from explorer.runtime.data.index_lists import GENERATED, MEMORY_LIMIT, SparseRows, by_row, check_size
-from explorer.runtime.data.ordering import order_by
 from explorer.runtime.data.triples import Ids, InputError
 
 
@@ -92,20 +90,31 @@ def matrix(name: str, scale: int = 1, columns: int = 0, limit: int = MEMORY_LIMI
     else:
         rows = np.repeat(busy, _sampled_degrees(random, whole, preset.vertices))
     cols = _columns(random, whole, rows, random.permutation(columns).astype(np.int32) if columns else busy[::-1])
-    order = order_by((rows, preset.vertices), (cols, columns or preset.vertices))
+    rows, cols = _sorted_pairs(rows, cols)
     about = f"Ember Table 2: {preset.vertices:,} vertices, {preset.edges:,} edges"
-    found = SparseRows(
-        name=shown,
-        source=GENERATED,
-        num_cols=columns or preset.vertices,
-        ptr=np.zeros(0, dtype=np.int32),
-        idx=np.zeros(0, dtype=np.int32),
-        row_shape=(preset.elements,),
-        about=about if scale == 1 else f"one row in {scale} of {name} in Ember's Table 2, whole",
+    return by_row(
+        rows,
+        cols,
+        preset.vertices,
+        SparseRows(
+            name=shown,
+            source=GENERATED,
+            num_cols=columns or preset.vertices,
+            ptr=np.zeros(0, dtype=np.int32),
+            idx=np.zeros(0, dtype=np.int32),
+            row_shape=(preset.elements,),
+            about=about if scale == 1 else f"one row in {scale} of {name} in Ember's Table 2, whole",
+        ),
     )
-    sorted_rows = by_row(taken(rows, order), taken(cols, order), preset.vertices, found)
-    # The generated edges have no order of their own to go back to.
-    return SparseRows(**{**vars(sorted_rows), "order": None})
+
+
+def _sorted_pairs(rows: Ids, cols: Ids) -> tuple[Ids, Ids]:
+    """Entries by row and column. They have no order of their own to go back to, so plain numbers are sorted."""
+    pairs = rows.astype(np.int64)
+    pairs <<= 32
+    pairs |= cols
+    pairs.sort()
+    return (pairs >> 32).astype(np.int32), pairs.astype(np.int32)  # of whose bits the lower stay
 
 
 def _active(preset: MatrixPreset) -> int:
@@ -140,9 +149,11 @@ def _columns(random: np.random.Generator, whole: MatrixPreset, rows: Ids, order:
     """For every edge its column: near its row, or by its rank in the whole graph; `order` has the busiest first."""
     edges, count = len(rows), len(order)
     ranks = _ranks(random, edges, whole.vertices, whole.col_skew)
-    own = count if count == whole.vertices else count // 2
-    cols = order[np.where(ranks < own, ranks, own + ranks % max(1, count - own))]
-    near = random.random(edges) < whole.near
-    steps = random.geometric(1 / whole.span, size=edges) * random.choice((-1, 1), size=edges)
-    beside = (rows.astype(np.int64) + steps) % count
-    return np.where(near, beside, cols).astype(np.int32)
+    if count != whole.vertices:
+        own = count // 2
+        ranks = np.where(ranks < own, ranks, own + ranks % max(1, count - own))
+    cols = order[ranks]
+    near = np.flatnonzero(random.random(edges) < whole.near)
+    steps = random.geometric(1 / whole.span, size=edges)[near] * (2 * random.integers(2, size=edges)[near] - 1)
+    cols[near] = (rows[near] + steps) % count
+    return cols

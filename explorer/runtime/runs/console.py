@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -19,6 +20,24 @@ def show(event: Event, stream: TextIO) -> None:
         print(f"{START_OF_LINE}{line}", end="", file=stream, flush=True)
     elif event["event"] in ("started", "progress", "space", "trial"):
         print(line, file=stream, flush=True)
+
+
+BAR = 30
+"""Characters of a bar of progress."""
+
+
+def show_bar(what: str, done: int, of: int) -> None:
+    """How far something has come, on a terminal's line that is written over; nothing anywhere else."""
+    if sys.stderr.isatty():
+        share = done / max(1, of)
+        bar = "█" * round(BAR * share)
+        print(f"{START_OF_LINE}{bar:░<{BAR}} {share:4.0%} {what}", end="", file=sys.stderr, flush=True)
+
+
+def clear_bar() -> None:
+    """Leaves the terminal's line to what comes."""
+    if sys.stderr.isatty():
+        print(START_OF_LINE, end="", file=sys.stderr, flush=True)
 
 
 def _progress_line(event: Event) -> str:
@@ -105,11 +124,17 @@ def _tuned_lines(tuned: Mapping[str, Any]) -> list[str]:
     return [
         f"  tuned   {tuned['gain']:.3f} times as fast as usual{on_part(tuned)}: {after} instead of {before}, after"
         f" {_many(tuned['trials'], 'trial')} of {_many(tuned['points'], 'point')}",
-        f"  give    {' '.join(flags(tuned)) or 'nothing: the usual choice is the fastest that was found'}",
+        f"  give    {_given(tuned)}",
         *(f"  chosen  {line}" for line in str(Schedule.of(tuned["schedule"])).splitlines()),
         *(["  kept    for later runs of this model on this data and device, which say so"] if tuned["kept"] else []),
         *(f"  why     {sentence}" for sentence in tuned["why"]),
     ]
+
+
+def _given(tuned: Mapping[str, Any]) -> str:
+    """How to ask for what was chosen."""
+    schedule = ["--schedule FILE, as `tune --schedule FILE` writes what is chosen below"] * bool(tuned["schedule"])
+    return " ".join([*flags(tuned), *schedule]) or "nothing: the usual choice is the fastest that was found"
 
 
 def _device_lines(result: Mapping[str, Any]) -> list[str]:

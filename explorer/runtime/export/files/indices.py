@@ -1,0 +1,85 @@
+"""Indices as kernels read them: int32 tensors of one device, with the inverses of maps, each made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+Tensor = Any
+MOST = 2**31 - 1
+
+
+@dataclass(eq=False)
+class Indices:
+    """What a model's `prepare` makes of index tensors, for any number of calls.
+
+    `arrays` are what kernels read, by name; `counts` the sizes of the sets that the indices tell, `highest` the
+    greatest id of each map into a set whose size tensors tell. Kernels see edges and nonzeros in an order of their own:
+    element i is the caller's element order[i]; None where the orders are one. `found` is what inspectors found."""
+
+    device: Any
+    arrays: dict[str, Tensor]
+    counts: dict[str, int]
+    highest: dict[str, int] = field(default_factory=dict)
+    order: Tensor | None = None
+    ordered: str = ""  # the set whose elements `order` is of
+    found: dict[Any, dict[str, Tensor]] = field(default_factory=dict)
+
+    def enter(self, tensor: Tensor, index_set: str) -> Tensor:
+        """Rows in the caller's order, put into the kernels'."""
+        return tensor.index_select(0, self.order) if self._sorts(index_set) else tensor
+
+    def leave(self, rows: Tensor, index_set: str) -> Tensor:
+        """Rows in the kernels' order, put back into the caller's."""
+        return torch.empty_like(rows).index_copy_(0, self.order, rows) if self._sorts(index_set) else rows
+
+    def _sorts(self, index_set: str) -> bool:
+        return self.order is not None and index_set == self.ordered
+
+    def invert(self, ids: Tensor, count: int, ends: str, order: str) -> None:
+        """Adds the inverse of a map into `count` places: where the elements of each begin, and all in that order."""
+        if ends not in self.arrays or len(self.arrays[ends]) != count + 1:
+            self.arrays[ends], self.arrays[order] = inverse(ids, count)
+
+    def every(self, count: int) -> Tensor:
+        """0, 1, 2, ..."""
+        return torch.arange(count, dtype=torch.int32, device=self.device)
+
+
+def inverse(ids: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Where the elements of each of `count` places begin, [count + 1], and all elements in that order; both int32.
+
+    The order is stable, so that sums have one order on every run."""
+    if count >= MOST:
+        raise ValueError(f"{count:,} places are more than an index of 32 bits can tell apart.")
+    places, order = torch.sort(ids.reshape(-1), stable=True)
+    ends = torch.searchsorted(places, torch.arange(count + 1, dtype=ids.dtype, device=ids.device), out_int32=True)
+    return ends, order.to(torch.int32)
+
+
+def narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
+    """The ids as contiguous int32; raises ValueError for what are none."""
+    if not isinstance(ids, torch.Tensor):
+        raise ValueError(f"{name} is a {type(ids).__name__} where a tensor of indices is needed.")
+    if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool:
+        raise ValueError(f"{name} holds {ids.dtype} where indices are whole numbers.")
+    if checked and ids.numel():
+        low, high = (int(end) for end in torch.aminmax(ids))
+        if low < 0 or high > MOST:
+            raise ValueError(f"{name} holds {low if low < 0 else high}, which is not between 0 and {MOST}.")
+    return ids.detach().to(torch.int32).contiguous()
+
+
+def highest(ids: Tensor, checked: bool) -> int:
+    """The greatest id, -1 where there is none or nobody asks."""
+    return int(ids.max()) if checked and ids.numel() else -1
+
+
+def one_device(tensors: dict[str, Tensor]) -> Any:
+    """The device of all; raises ValueError where there are several."""
+    devices = {tensor.device for tensor in tensors.values()}
+    if len(devices) != 1:
+        raise ValueError(f"The indices lie on different devices: {', '.join(sorted(map(str, devices)))}.")
+    return devices.pop()

@@ -1,0 +1,198 @@
+"""What an extension does: a compilation's launches as calls, each of arrays and sizes, with what it makes.
+
+A call is a function of the extension. The result is one; with a backward pass its launches are others, in two parts
+where the kernels allow it (`divide`), and what depends on a graph alone is a call of its own, made once a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from explorer.compiler.codegen.text import Code, Launch
+from explorer.compiler.compilation import Compilation
+from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.kernels import Count
+from explorer.compiler.ir.loops import Buffer, Kernel
+from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import Line
+from explorer.runtime.arrays import as_declared, inputs_of, kernels_of
+from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.liveness import kept_to_the_end
+from explorer.runtime.targets.gpu.parts import divide
+
+
+@dataclass(frozen=True)
+class Call:
+    """One function: the launches, the arrays that it is given and those that it returns, the sizes that it is told,
+    the numbers that follow from these, and the arrays that it needs while it runs.
+    `constants` are sizes that the text fixes."""
+
+    name: str
+    launches: tuple[Launch, ...]
+    given: tuple[Buffer, ...]
+    made: tuple[Buffer, ...]
+    sizes: tuple[str, ...]
+    counts: tuple[tuple[str, Count], ...]
+    between: tuple[Buffer, ...]
+    constants: tuple[tuple[str, int], ...]
+
+    def last_use(self, name: str) -> int:
+        """The number of the last launch that names an array."""
+        return max(at for at, launch in enumerate(self.launches) if name in launch.arguments)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A text of CUDA and its calls: `inspect` is made once a graph, None where nothing is; `run` makes the result, or
+    where the program has a backward pass in one, the gradients; `rest` is the second of two parts, or None."""
+
+    name: str
+    lines: tuple[Line, ...]
+    launches: tuple[Launch, ...]
+    buffers: Mapping[str, Buffer]
+    inspect: Call | None
+    run: Call
+    rest: Call | None
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """All that there are."""
+        return tuple(call for call in (self.inspect, self.run, self.rest) if call is not None)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model's programs. `gradients` is None for one that is exported without; `slopes` are by tensor the array that
+    is its gradient."""
+
+    compilation: Compilation
+    result: Program
+    gradients: Program | None
+    output: str
+    slopes: tuple[tuple[str, str], ...]
+    upstream: str
+
+    @classmethod
+    def of(cls, compilation: Compilation, grad: bool) -> Plan:
+        """The programs of a compilation. Raises InputError for what has no kernels for a GPU, and where `grad` is
+        asked for and there is no backward pass."""
+        plain = compilation.with_options(grad=False) if compilation.options.grad else compilation
+        code, loops = _code(plain)
+        output, *_ = kept_to_the_end(loops)
+        result = _program("result", code, loops, (output,))
+        if not grad:
+            return cls(plain, result, None, output, (), "")
+        derived = compilation if compilation.options.grad else compilation.with_options(grad=True)
+        code, loops = _code(derived)
+        slopes = loops.gradients if isinstance(loops, Module) else ()
+        graph = derived.stages["graph"].program
+        upstream = upstream_name(graph) if isinstance(graph, Graph) else None
+        if not slopes or upstream is None:
+            raise InputError(f"{plain.name} has no tensor with a gradient")
+        kept = tuple(dict.fromkeys(name for _, name in slopes))
+        first, *_ = kept_to_the_end(loops)
+        return cls(plain, result, _program("gradients", code, loops, kept, (first, upstream)), output, slopes, upstream)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The model's graph."""
+        graph = self.compilation.stages["graph"].program
+        assert isinstance(graph, Graph)
+        return graph
+
+    @cached_property
+    def derived_graph(self) -> Graph:
+        """The graph with the backward pass, which has maps of its own; the model's where there is none."""
+        if self.gradients is None:
+            return self.graph
+        graph = self.compilation.with_options(grad=True).stages["graph"].program
+        assert isinstance(graph, Graph)
+        return graph
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """One or two."""
+        return (self.result,) if self.gradients is None else (self.result, self.gradients)
+
+    @property
+    def first_part(self) -> str:
+        """The array of the result that the first of two parts makes; "" where the backward pass is in one."""
+        if self.gradients is None or self.gradients.rest is None:
+            return ""
+        return self.gradients.run.made[0].name
+
+
+def _code(compilation: Compilation) -> tuple[Code, Kernel | Module]:
+    stage, loops = compilation.stages["cuda"], compilation.stages["loops"].program
+    if not isinstance(stage.program, Code) or not isinstance(loops, Kernel | Module):
+        raise InputError(f"there is no program for a GPU: {stage.reason or compilation.stages['loops'].reason}")
+    return as_declared(stage.program, loops), loops
+
+
+def _program(
+    name: str, code: Code, loops: Kernel | Module, kept: tuple[str, ...], divided: tuple[str, str] | None = None
+) -> Program:
+    """A text's calls, which leave the arrays `kept`; `divided` are the names of the result and of its gradient, where
+    the launches may come in two parts."""
+    buffers = {buffer.name: buffer for buffer in (*inputs_of(kernels_of(loops)), *code.buffers)}
+    once = tuple(launch for launch in code.launches if launch.once)
+    launches = tuple(launch for launch in code.launches if not launch.once)
+    found = _written(once)
+    constants = {str(name): size for kernel in kernels_of(loops) for name, size in kernel.sizes}
+
+    def call(name: str, launches: Sequence[Launch], made: Iterable[str]) -> Call:
+        return _call(name, launches, tuple(made), buffers, code.counts, constants)
+
+    inspect = call(f"inspect_{name}", once, sorted(found & _named(launches))) if once else None
+    parts = divide(replace(code, launches=launches), *divided) if divided else None
+    if parts is None:
+        return Program(name, code.lines, code.launches, buffers, inspect, call(name, launches, kept), None)
+    result = divided[0] if divided else ""
+    start = call("start", parts.forward, (result, *sorted(parts.crossing - {result})))
+    finish = call("finish", parts.backward, kept)
+    return Program(name, code.lines, code.launches, buffers, inspect, start, finish)
+
+
+def _call(
+    name: str,
+    launches: Sequence[Launch],
+    made: tuple[str, ...],
+    buffers: Mapping[str, Buffer],
+    counts: tuple[tuple[str, Count], ...],
+    constants: Mapping[str, int],
+) -> Call:
+    named, written = _named(launches), _written(launches)
+    if missing := [each for each in made if each not in written]:
+        raise InputError(f"no kernel of {name} writes {missing[0]}")
+    arrays = [buffer for buffer in buffers.values() if buffer.name in named]
+    given = tuple(buffer for buffer in arrays if buffer.name not in written)
+    between = tuple(buffer for buffer in arrays if buffer.name in written and buffer.name not in made)
+    needed = {n for n in named if n not in buffers}
+    needed |= {extent for buffer in arrays for extent in buffer.extents if isinstance(extent, str)}
+    needed |= {extent for launch in launches for extent in launch.blocks.names}
+    follow = []
+    for known, count in reversed(counts):
+        if known in needed:
+            needed |= set(count.names)
+            follow.append((known, count))
+    return Call(
+        name=name,
+        launches=tuple(launches),
+        given=given,
+        made=tuple(buffers[each] for each in made),
+        sizes=tuple(sorted(needed - {known for known, _ in follow} - constants.keys())),
+        counts=tuple(reversed(follow)),
+        between=between,
+        constants=tuple((each, constants[each]) for each in sorted(needed & constants.keys())),
+    )
+
+
+def _named(launches: Iterable[Launch]) -> set[str]:
+    return {name for launch in launches for name in launch.arguments}
+
+
+def _written(launches: Iterable[Launch]) -> set[str]:
+    return {name for launch in launches for name in launch.writes}
