@@ -98,7 +98,7 @@ def record(
 def _copied(tensor: Any, other: bool) -> Any:
     made = tensor.detach().clone()
     if other and tensor.is_floating_point():
-        made = made * 1.2371 + 0.1173  # of which no usual number stays the same
+        made.mul_(1.2371).add_(0.1173)  # of which no usual number stays the same
     return made.requires_grad_(tensor.requires_grad)
 
 
