@@ -47,7 +47,7 @@ def _run(path: Path) -> Any:
     sys.modules[path.stem] = made
     try:
         spec.loader.exec_module(made)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadInput(_failed(path, error)) from None
     return made
 
@@ -58,20 +58,35 @@ def _example(made: Any, path: str, name: str) -> tuple[Any, tuple[Any, ...]]:
     if found is None:
         named = [each for each in vars(made) if not each.startswith("_")]
         raise BadInput(f"{path} has no {name}{did_you_mean(name, named)}")
-    if hasattr(found, "example_inputs"):
-        return found, tuple(found.example_inputs)
+    if hasattr(found, "forward") and hasattr(found, "example_inputs"):
+        return found, _inputs(found, path)
     if not callable(found) or hasattr(found, "forward"):
         raise BadInput(
             f"{path}:{name}: a function that returns a module and its inputs is needed, as in return model, h, r, t"
         )
     try:
-        module, *inputs = found()
-    except Exception as error:
+        made_of = found()
+    except (Exception, SystemExit) as error:
         raise BadInput(_failed(Path(path), error)) from None
-    return module, tuple(inputs)
+    if not isinstance(made_of, tuple | list) or len(made_of) < 2:
+        raise BadInput(
+            f"{path}:{name}: it returns a {type(made_of).__name__}: a module and its inputs are needed, as in return "
+            "model, h, r, t"
+        )
+    return made_of[0], tuple(made_of[1:])
 
 
-def _failed(path: Path, error: Exception) -> str:
+def _inputs(module: Any, path: str) -> tuple[Any, ...]:
+    """A module's `example_inputs`: several, one, or what a method returns."""
+    given = module.example_inputs
+    try:
+        given = given() if callable(given) else given
+    except (Exception, SystemExit) as error:
+        raise BadInput(_failed(Path(path), error)) from None
+    return tuple(given) if isinstance(given, tuple | list) else (given,)
+
+
+def _failed(path: Path, error: BaseException) -> str:
     """What went wrong in a person's file, at the last line of it."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     lines += [error.lineno] if isinstance(error, SyntaxError) else []

@@ -22,6 +22,17 @@ def failing():
 model = Scores()
 tried = Scores()
 tried.example_inputs = example()[1:]
+tried_by_a_method = Scores()
+tried_by_a_method.example_inputs = lambda: example()[1:]
+one = torch.nn.Softmax(0)
+one.example_inputs = torch.randn(5)
+
+def layers():
+    return torch.nn.Sequential(Scores(), Scores())
+
+def leaving():
+    raise SystemExit(3)
+
 ranked = torch.nn.Softmax(0)
 ranked.example_inputs = (torch.randn(5),)
 """
@@ -51,7 +62,7 @@ def model(tmp_path, monkeypatch):
     return tmp_path / "imported_model.py"
 
 
-@pytest.mark.parametrize("name", ["example", "tried"])
+@pytest.mark.parametrize("name", ["example", "tried", "tried_by_a_method"])
 def test_it_writes_the_text(capsys, model, name) -> None:
     status, out, err = called(capsys, "import", f"{model}:{name}")
     assert (status, out) == (0, TEXT)
@@ -67,6 +78,9 @@ def test_it_writes_the_text(capsys, model, name) -> None:
         (":failing", "imported_model.py:9: AttributeError"),
         (":model", "a function that returns a module and its inputs is needed"),
         (":ranked", "_softmax"),
+        (":one", "_softmax"),
+        (":layers", "returns a Sequential: a module and its inputs are needed"),
+        (":leaving", "SystemExit: 3"),
         ("", "say which module of which file"),
         ("s:example", "no such file"),
     ],
@@ -78,7 +92,8 @@ def test_what_is_wrong_is_said(capsys, model, what, said) -> None:
 
 
 def test_a_file_that_does_not_run_is_named_with_its_line(capsys, tmp_path) -> None:
-    (tmp_path / "broken_model.py").write_text("import torch\n\nx = 1 / 0\n")
-    status, _, err = called(capsys, "import", tmp_path / "broken_model.py:x")
-    assert status == 2
-    assert "broken_model.py:3: ZeroDivisionError" in err
+    for line, said in (("x = 1 / 0", "ZeroDivisionError"), ("import sys; sys.exit(0)", "SystemExit: 0")):
+        (tmp_path / "broken_model.py").write_text(f"import torch\n\n{line}\n")
+        status, _, err = called(capsys, "import", tmp_path / "broken_model.py:x")
+        assert status == 2
+        assert f"broken_model.py:3: {said}" in err

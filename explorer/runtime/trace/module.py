@@ -15,18 +15,26 @@ from explorer.runtime.trace.tapes.ids import Ids
 from explorer.runtime.trace.texts.written import OWN, Written
 from explorer.runtime.trace.translate import NO_ROWS
 
+Modes = frozenset[tuple[str, bool]]
+"""Whether each of a module's modules is in training, by path."""
+
+
+def modes_of(module: Any) -> Modes:
+    """The modes of a module and all within it."""
+    return frozenset((path, each.training) for path, each in module.named_modules(remove_duplicate=False))
+
 
 @dataclass(frozen=True)
 class Binding:
     """How a text is called for a module: `paths` are by the name of a tensor in the text, of parameters and buffers or
-    of arguments; `whole` is what ids are made of; `modes` are those, of training, that the text is of."""
+    of arguments; `whole` is what ids are made of; `modes` are those, of all modules within, that the text is of."""
 
     written: Written
     ids: Ids
     arguments: Arguments
     paths: Mapping[str, str]
     whole: frozenset[str]
-    modes: frozenset[bool]
+    modes: frozenset[Modes]
 
 
 class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does without PyTorch's sources
@@ -49,9 +57,12 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
     def forward(self, *args: Any, **named: Any) -> Any:
         """The traced module's result."""
         compiled, binding = self._held
-        if self.training not in binding.modes:
+        if modes_of(self) not in binding.modes:
             mode = "training" if self.training else "evaluation"
-            raise ValueError(f"this was not traced in {mode}, in which the module does something else: trace it again.")
+            raise ValueError(
+                f"this was not traced in {mode}, or not with each module in the mode that it is in now, in which it "
+                "may do something else: trace it again."
+            )
         inputs = binding.arguments.tensors(args, named)
         whole = {path: self._tensor(path, inputs) for path in binding.whole}
         tensors = {
@@ -60,7 +71,7 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         }
         if binding.written.family == "layer":
             brought = {path: each for path, each in whole.items() if not each.is_floating_point()}
-            sizes = tuple((path, tuple(each.shape)) for path, each in whole.items())
+            sizes = tuple((path, tuple(each.shape), str(each.device)) for path, each in whole.items())
             ids = self._graphs.get(brought, sizes, lambda: _apart(binding.ids.of(whole)))
             return self._layer(compiled, binding.written, ids, tensors)
         return self._score(compiled, binding.written, binding.ids.of(whole), tensors)

@@ -13,11 +13,11 @@ import torch
 from explorer.compiler.compilation import Compilation
 from explorer.runtime.compiling import compile
 from explorer.runtime.trace.check import check
-from explorer.runtime.trace.module import Binding, TracedModule
+from explorer.runtime.trace.module import Binding, Modes, TracedModule, modes_of
 from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.examples import redrawn
 from explorer.runtime.trace.tapes.ids import Ids, column, ids_of
-from explorer.runtime.trace.tapes.recorded import Recorded, other_mode, record
+from explorer.runtime.trace.tapes.recorded import Recorded, in_mode, record
 from explorer.runtime.trace.tapes.tape import TraceError
 from explorer.runtime.trace.texts.layers import write_layer
 from explorer.runtime.trace.texts.names import identifier
@@ -62,7 +62,7 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
         reasons = "\n".join(each.render(written.text) for each in compilation.diagnostics)
         raise TraceError(f"the text that was made of it is not one of the language's:\n{reasons}")
     paths = {each.name: each.path for each in runs[0].given}
-    modes = frozenset({True, False} if _same_otherwise(module, arguments, inputs, written) else {module.training})
+    modes = frozenset({modes_of(module), *_same_otherwise(module, arguments, inputs, written)})
     binding = Binding(written, ids, arguments, paths, frozenset(runs[0].whole), modes)
     own = dict([*module.named_parameters(), *module.named_buffers()])
     found = ids.of({path: own[path] if path in own else inputs[path] for path in runs[0].whole})
@@ -89,13 +89,19 @@ def _ids(runs: list[Recorded], translations: list[Translation]) -> Ids:
     return ids
 
 
-def _same_otherwise(module: Any, arguments: Arguments, inputs: Mapping[str, Any], written: Written) -> bool:
-    """Whether the module is the same text in evaluation, if it is in training, or the other way round."""
-    with other_mode(module):
-        try:
-            return _agreed(module, arguments, inputs)[0].text == written.text
-        except TraceError:
-            return False
+def _same_otherwise(module: Any, arguments: Arguments, inputs: Mapping[str, Any], written: Written) -> set[Modes]:
+    """The other modes in which the module is the same text: all in evaluation, and all in training."""
+    found, here = set(), modes_of(module)
+    for training in (True, False):
+        with in_mode(module, training):
+            if (modes := modes_of(module)) == here:
+                continue
+            try:
+                if _agreed(module, arguments, inputs)[0].text == written.text:
+                    found.add(modes)
+            except TraceError:
+                continue
+    return found
 
 
 def _agreed(
@@ -104,8 +110,8 @@ def _agreed(
     """The text that two examples of other sizes agree on."""
     fixed = {size for each in module.state_dict().values() for size in getattr(each, "shape", ())}
     runs, translations, texts = [], [], []
-    for example in redrawn(inputs, fixed, 2):
-        run = record(module, example.inputs, arguments.call)
+    for number, example in enumerate(redrawn(inputs, fixed)):
+        run = record(module, example.inputs, arguments.call, others=number > 0)
         translation = translate(run.tape, run.given, example.sizes, run.result)
         runs.append(run)
         translations.append(translation)
@@ -115,7 +121,7 @@ def _agreed(
         changed = [line for line in unified_diff(one, other, lineterm="", n=0) if line[:1] in "+-"]
         raise TraceError(
             "two examples of other sizes make two texts: a number of it, or what it does, comes from how many rows "
-            "there are.\n  " + "\n  ".join(changed[2:8])
+            "there are, or was taken out of a parameter.\n  " + "\n  ".join(changed[2:8])
         )
     return texts[0], runs, translations
 

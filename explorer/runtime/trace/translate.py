@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, NoReturn
 
 import torch
@@ -20,6 +21,8 @@ from explorer.runtime.trace.values.tensors import REPEATED, SET, Unsayable, Valu
 
 REACH = "docs/TRACE.md says what can be traced."
 NO_ROWS = -1
+_TYPES = torch.float32, torch.bool, torch.int64
+"""Of tensors that depend on floats; whole numbers count what is true."""
 INDEXES = {"embedding": 1, "index_select": 2, "index_add": 2, "scatter_add": 2, "scatter_reduce.two": 2}
 """Where operators along maps have their ids; `index.Tensor` has a list of them."""
 
@@ -107,10 +110,11 @@ class Translation:
                 call.where,
             )
         made = entry(self, call)
+        values = list(made) if isinstance(made, list | tuple) else [made]
+        _hold(call, values)
         if in_place:
             self._overwritten(call, made)
             return
-        values = list(made) if isinstance(made, list | tuple) else [made]
         if len(values) > 1:
             self._parts |= {id(tensor): id(call) for tensor in tensors_in(call.returned)}
         for tensor, value in zip(tensors_in(call.returned), values, strict=False):
@@ -162,7 +166,7 @@ class Translation:
             return self._values[id(each)]
         if not isinstance(each, torch.Tensor) or not each.is_floating_point():
             raise Unsayable("whole numbers, or a mask made of them, are computed with as if they were floats")
-        if each.numel() == 1:
+        if each.numel() == 1 and not each.requires_grad:
             return splat(self.nodes.number(float(each)), tuple(each.shape))
         raise Unsayable("it reads a tensor that is no parameter, buffer or input: register_buffer makes it one")
 
@@ -248,6 +252,18 @@ class Translation:
         made = realized(self.nodes, self.result)
         self.result = viewed(self.nodes, made, made.shape)
         return self.result
+
+
+def _hold(call: Call, values: list[Value | None]) -> None:
+    """Raises Unsayable for numbers that the language has not: infinities that are written, and other types."""
+    for tensor, value in zip(tensors_in(call.returned), values, strict=False):
+        if value is None:
+            continue
+        written = [each for each in (value.node, *value.node.operands) if each.operator == "number"]
+        if not all(isfinite(float(str(each.data[0]))) for each in written):
+            raise Unsayable("infinity has no name in the model language: write a large number")
+        if tensor.dtype not in _TYPES and value.node.operator != "number":
+            raise Unsayable(f"it makes {tensor.dtype}: the language computes in 32-bit floats")
 
 
 def _set_sizes(tape: Tape, sizes: Iterable[int]) -> list[int]:

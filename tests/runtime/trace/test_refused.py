@@ -103,7 +103,7 @@ REFUSED = {
     branching: ("is_nonzero|_local_scalar_dense", "torch.where", "if m.entities(h).sum() > 0:"),
     counting: ("_local_scalar_dense", "torch.where", "float(m.entities(h).mean().item())"),
     centred: ("mean", "mixes", "return scores - scores.mean()"),
-    sized: ("", "two examples of other sizes", "/ 13"),
+    sized: ("", "two examples of other sizes", "/ 499"),
     sorting: ("aten.sort", "Write the line with others", "m.entities(h).sort"),
     without_gradients: ("aten.embedding", "no_grad", "weight = m.relations(r) * 2"),
     keeping_back: ("", "gradient", "entities"),
@@ -179,3 +179,57 @@ def test_calls_that_no_module_has_are_refused() -> None:
         explorer.trace(lambda h: h, CALL[0])
     with pytest.raises(ValueError, match="missing a required argument: 'r'"):
         explorer.trace(of(scored), CALL[0])
+
+
+def small(module):
+    """A module with parameters so small that its gradients are."""
+    with torch.no_grad():
+        for each in module.parameters():
+            each.mul_(0.005)
+    return module
+
+
+def chosen(m, h, r, t):
+    return torch.where(scored(m, h, r, t) > 1e3, m.entities(t).detach().sum(-1), m.entities(t).sum(-1))
+
+
+@pytest.mark.parametrize("function", [keeping_back, chosen])
+def test_what_is_detached_is_refused_where_it_is_read(function) -> None:
+    with pytest.raises(ValueError, match=r"is detached.*\n.*\.detach\(\)"):
+        explorer.trace(small(of(function)), *CALL)
+
+
+class Halved(torch.autograd.Function):
+    """Has half the gradient that it would have."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient / 2
+
+
+def test_a_small_gradient_that_differs_is_refused() -> None:
+    module = of(lambda m, h, r, t: (Halved.apply(m.entities(h)) * m.relations(r)).sum(-1))
+    with pytest.raises(ValueError, match="gradient"):
+        explorer.trace(small(module), *CALL)
+
+
+def test_results_without_a_gradient_are_refused() -> None:
+    with pytest.raises(ValueError, match="has no gradient"):
+        explorer.trace(of(lambda m, h, r, t: scored(m, h, r, t).detach()), *CALL)
+    with pytest.raises(ValueError, match=r"returns torch\.bool"):
+        explorer.trace(of(lambda m, h, r, t: scored(m, h, r, t) > 0), *CALL)
+
+
+def test_what_eager_cannot_differentiate_is_refused() -> None:
+    def clamping(m, h, r, t):
+        ids = h.clone()
+        first = m.entities(ids)
+        ids.clamp_(max=3)
+        return (first * m.entities(ids) * m.relations(r)).sum(-1)
+
+    with pytest.raises(ValueError, match="has no gradients on the example: one of the variables"):
+        explorer.trace(of(clamping), *CALL)

@@ -33,6 +33,8 @@ def _dims_of(ids: Any, at: int) -> tuple[Dimension, ...]:
 def _embedding(context: Context, call: Any) -> Value:
     if call.argument(2, "padding_idx", -1) not in (-1, None):
         raise Unsayable("an embedding has a padding_idx, whose row has no gradient: leave it out, and mask the result")
+    if call.argument(3, "scale_grad_by_freq", False) or call.argument(4, "sparse", False):
+        raise Unsayable("an embedding has scale_grad_by_freq or sparse, whose gradient is another one: leave it out")
     return gathered(context, context.value(call.arguments[0]), 0, call.arguments[1])
 
 
@@ -75,7 +77,7 @@ def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value,
         raise Unsayable("a part of a tensor is scattered")
     made = context.nodes.make("reduce", (source.node,), source.node.shape, home, (name, along))
     summed = Value(made, (*source.dims[:dim], (Atom(base.shape[dim], SET),), *source.dims[dim + 1 :]))
-    if base.node.operator == "number" and base.node.data == (0.0,):
+    if base.node.operator == "number" and base.node.data == (1.0 if name == "prod" else 0.0,):
         return summed
     if name != "sum":
         raise Unsayable(f"a {name} along ids begins with something")
@@ -85,9 +87,12 @@ def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value,
 def _reduced(context: Context, call: Any) -> Value:
     base, dim, ids, source, name = call.arguments[:5]
     said = {"sum": "sum", "amax": "max", "amin": "min", "mean": "mean", "prod": "prod"}[name]
-    if call.argument(5, "include_self", True) and said != "sum":
-        raise Unsayable(f"a {said} along ids includes what was there before")
     value = context.value(base)
+    included = call.argument(5, "include_self", True)
+    if included and said not in ("sum", "prod"):
+        raise Unsayable(f"a {said} along ids includes what was there before")
+    if not included and (value.node.operator != "number" or value.node.data not in ((0.0,), (1.0,))):
+        raise Unsayable(f"a {said} along ids leaves what was there before where no id leads: begin with zeros")
     return _along_ids(context, value, value.place(dim), ids, context.value(source), said)
 
 

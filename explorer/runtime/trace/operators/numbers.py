@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from math import inf, log
 from typing import Any
 
+import torch
+
 from explorer.runtime.trace.operators.context import Context, Entry, binary, function, negative
 from explorer.runtime.trace.values.elementwise import elementwise
 from explorer.runtime.trace.values.expressions import Node
@@ -43,6 +45,8 @@ def _infinite_where(node: Node) -> Node | None:
 
 
 def _added(context: Context, call: Any) -> Value:
+    if call.returned.dtype == torch.bool:
+        raise Unsayable("truths are added, which makes a truth: write a | b as torch.maximum of numbers")
     a, b = context.value(call.arguments[0]), _scaled(context, call.arguments[1], call.argument(2, "alpha", 1))
     if b.node.operator == "neg":
         return binary(context, "-", a, Value(b.node.operands[0], b.dims))
@@ -154,6 +158,7 @@ def _elu(context: Context, call: Any) -> Value:
     value = context.value(call.arguments[0])
     alpha, scale, inner = (call.argument(at, name, 1) for at, name in ((1, "alpha"), (2, "scale"), (3, "input_scale")))
     scaled = value if inner == 1 else multiplied(context.nodes, context.value(inner), value)
+    scaled = function(context, "min", [scaled, context.value(0.0)])  # infinity times 0 would be the other's gradient
     low = binary(context, "-", function(context, "exp", [scaled]), context.value(1))
     low = low if alpha == 1 else multiplied(context.nodes, context.value(alpha), low)
     made = chosen(context, binary(context, ">", value, context.value(0)), value, low)
@@ -172,7 +177,19 @@ def _gelu(context: Context, call: Any) -> Value:
     return function(context, "gelu", [context.value(call.arguments[0])])
 
 
+def _true(call: Any) -> None:
+    """Raises Unsayable for an operator of truths that is called with other numbers."""
+    if any(each.dtype != torch.bool for each in call.arguments[:2]):
+        raise Unsayable("it takes numbers for truths: compare them with 0")
+
+
+def _and(context: Context, call: Any) -> Value:
+    _true(call)
+    return _times(context, call)
+
+
 def _not(context: Context, call: Any) -> Value:
+    _true(call)
     return binary(context, "-", context.value(1), context.value(call.arguments[0]))
 
 
@@ -258,8 +275,8 @@ TABLE: Mapping[str, Entry] = {
     ),
     "logical_not": _not,
     "bitwise_not": _not,
-    "logical_and": _times,
-    "bitwise_and.Tensor": _times,
+    "logical_and": _and,
+    "bitwise_and.Tensor": _and,
     "addcmul": _added_product,
 }
 """By the operator's name, how it is said."""

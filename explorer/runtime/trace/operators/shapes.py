@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from explorer.runtime.trace.operators.context import Context, Entry
+import torch
+
+from explorer.runtime.trace.operators.context import Context, Entry, binary
 from explorer.runtime.trace.values.elementwise import realized, same_sets
 from explorer.runtime.trace.values.expressions import Node, set_of
 from explorer.runtime.trace.values.tensors import (
@@ -255,12 +257,15 @@ def _constant(number: float | None) -> Entry:
 
 
 def _converted(context: Context, call: Any) -> Value:
-    if not call.returned.is_floating_point() and call.returned.dtype.is_complex | (call.returned.dtype.itemsize > 1):
-        raise Unsayable("floats become whole numbers, which no gradient passes and no id can be")
-    return context.value(call.arguments[0])
+    value, before, after = context.value(call.arguments[0]), call.arguments[0].dtype, call.returned.dtype
+    if after not in (torch.float32, torch.bool, before):
+        raise Unsayable(f"{before} becomes {after}: the language computes in 32-bit floats, and no gradient passes")
+    return binary(context, "!=", value, context.value(0.0)) if after == torch.bool != before else value
 
 
 def _copied(context: Context, call: Any) -> Value:
+    if call.arguments[0].dtype != call.arguments[1].dtype:
+        raise Unsayable("a tensor is copied into one of another type")
     return expanded(context.value(call.arguments[1]), tuple(call.arguments[0].shape))
 
 

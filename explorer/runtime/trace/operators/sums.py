@@ -8,11 +8,14 @@ from math import inf, prod
 from typing import Any
 
 from explorer.runtime.trace.operators.context import Context, Entry, binary, function
-from explorer.runtime.trace.operators.numbers import power
+from explorer.runtime.trace.operators.numbers import chosen, power
 from explorer.runtime.trace.values.elementwise import realized
 from explorer.runtime.trace.values.expressions import Node
 from explorer.runtime.trace.values.products import batched_product, multiplied
 from explorer.runtime.trace.values.tensors import REPEATED, SET, Dimension, Unsayable, Value
+
+TINY = 1e-37
+"""A number whose roots have a gradient that 32 bits hold."""
 
 
 def along(context: Context, name: str, value: Value, dims: Sequence[int] | None, keep: bool, more: str = "") -> Value:
@@ -73,12 +76,19 @@ def normed(context: Context, value: Value, order: float, dims: Sequence[int] | N
     size = function(context, "abs", [value])
     if order in (inf, -inf):
         return along(context, "max" if order > 0 else "min", size, dims, keep)
-    if order == 0:
-        raise Unsayable("a norm counts elements")
+    if order < 1:
+        raise Unsayable(f"a norm is of order {order}, which is below 1")
     summed = along(
         context, "sum", size if order == 1 else power(context, value if order == 2 else size, order), dims, keep
     )
-    return summed if order == 1 else power(context, summed, 1 / order)
+    return summed if order == 1 else root(context, summed, order)
+
+
+def root(context: Context, value: Value, order: float) -> Value:
+    """The root of a sum that is not negative, whose gradient at 0 is 0, as that of PyTorch's norms is."""
+    zero = context.value(0.0)
+    kept = function(context, "max", [value, context.value(TINY)])
+    return chosen(context, binary(context, ">", value, zero), power(context, kept, 1 / order), zero)
 
 
 def _norm(context: Context, call: Any) -> Value:
@@ -166,12 +176,14 @@ def _variance(context: Context, call: Any) -> Value:
     _, variance = _centred(context, value, places)
     if not call.named.get("keepdim", False):
         variance = replace(variance, dims=tuple(d for at, d in enumerate(variance.dims) if at not in places))
+    if count <= correction:
+        raise Unsayable(f"a variance of {count} elements is divided by none")
     factor = count / (count - correction)
     return variance if factor == 1 else multiplied(context.nodes, context.value(factor), variance)
 
 
 def _deviation(context: Context, call: Any) -> Value:
-    return power(context, _variance(context, call), 0.5)
+    return root(context, _variance(context, call), 2)
 
 
 def _batched(context: Context, call: Any) -> Value:

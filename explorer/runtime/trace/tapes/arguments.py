@@ -19,11 +19,12 @@ Form = tuple[tuple[int | None, ...], bool]
 @dataclass(frozen=True)
 class Arguments:
     """How calls are made, and read: `forms` are the shapes and kinds of the tensors of the traced call, `others` the
-    arguments of it that are no tensors."""
+    arguments of it that are no tensors, `numbers` the whole numbers that are tensors without dimensions."""
 
     signature: inspect.Signature
     forms: Mapping[str, Form]
     others: Mapping[str, Any]
+    numbers: Mapping[str, int]
 
     @classmethod
     def of(cls, module: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Arguments, dict[str, Any]]:
@@ -40,7 +41,9 @@ class Arguments:
                 raise TraceError(f"{name} is a {type(each).__name__} of tensors: hand each in by itself.")
         for name, tensor in tensors.items():
             _check(name, tensor)
-        return cls(signature, {name: _form(tensor) for name, tensor in tensors.items()}, others), tensors
+        forms = {name: _form(tensor, set_dim(tensor)) for name, tensor in tensors.items()}
+        numbers = {name: int(each) for name, each in tensors.items() if forms[name] == ((), False)}
+        return cls(signature, forms, others, numbers), tensors
 
     def call(self, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with these tensors."""
@@ -58,15 +61,17 @@ class Arguments:
         if tuple(tensors) != tuple(self.forms) or others != self.others:
             raise ValueError(f"this was traced with the tensors {', '.join(self.forms)} and {dict(self.others)}.")
         for name, tensor in tensors.items():
-            if _form(tensor) != self.forms[name]:
-                raise ValueError(
-                    f"{name} is {_said(_form(tensor))}, but this was traced with {_said(self.forms[name])}."
-                )
+            expected = self.forms[name]
+            form = _form(tensor, expected[0].index(None) if None in expected[0] else None)
+            if form != expected:
+                raise ValueError(f"{name} is {_said(form)}, but this was traced with {_said(expected)}.")
+        for name, number in self.numbers.items():
+            if int(tensors[name]) != number:
+                raise ValueError(f"{name} is {int(tensors[name])}, but this was traced with {number}: trace it again.")
         return tensors
 
 
-def _form(tensor: Any) -> Form:
-    rows = set_dim(tensor)
+def _form(tensor: Any, rows: int | None) -> Form:
     return tuple(None if dim == rows else size for dim, size in enumerate(tensor.shape)), tensor.is_floating_point()
 
 

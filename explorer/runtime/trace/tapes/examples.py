@@ -6,15 +6,18 @@ inputs have. Their sizes are no other dimension's of the module, so a dimension 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
+from math import isqrt
 from typing import Any
 
 import torch
 
 from explorer.runtime.trace.tapes.tape import TraceError
 
-_SMALLEST = 11
+_SMALLEST = 11, 499
+"""The least size of an index set in each example: far apart, so that a branch on a size is likely to be seen."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +36,20 @@ def set_dim(tensor: Any) -> int | None:
     return 1 if whole and tensor.dim() == 2 and tensor.shape[0] == 2 else 0
 
 
-def redrawn(inputs: Mapping[str, Any], fixed: set[int], count: int) -> list[Example]:
-    """Examples, no two of one size. `fixed` are the sizes that no set may have. Raises TraceError."""
+def redrawn(inputs: Mapping[str, Any], fixed: set[int]) -> list[Example]:
+    """Two examples, of no size in common. `fixed` are the sizes that no set may have. Raises TraceError."""
     static = {size for t in inputs.values() for dim, size in enumerate(t.shape) if dim != set_dim(t)}
     groups = dict.fromkeys(size for t in inputs.values() for size in _sizes(t))
     rows = {t.shape[0] for t in inputs.values() if t.is_floating_point() and t.dim()}  # which ids may be of
     _distinct(inputs)
-    free = _primes(fixed | static)
+    taken = fixed | static
     made = []
-    for number in range(count):
+    for number, smallest in enumerate(_SMALLEST):
         sizes: dict[int, int] = {}
         for size in groups:  # whose differences are others in each example
-            least = max([size if size in rows else 0, *(other + 7 + 4 * number for other in sizes.values())])
-            sizes[size] = next(prime for prime in free if prime >= least)
+            least = max([smallest, size if size in rows else 0, *(other + 7 + 4 * number for other in sizes.values())])
+            sizes[size] = _prime(least, taken)
+            taken.add(sizes[size])
         generator = torch.Generator().manual_seed(number)
         drawn = {name: _drawn(tensor, sizes, generator) for name, tensor in inputs.items()}
         made.append(Example(drawn, tuple(sizes.values())))
@@ -65,12 +69,12 @@ def _distinct(inputs: Mapping[str, Any]) -> None:
         raise TraceError("the example has as many nodes as edges: trace with a graph whose counts differ.")
 
 
-def _primes(avoided: set[int]) -> Iterator[int]:
-    number = _SMALLEST
-    while True:
-        if number not in avoided and all(number % factor for factor in range(2, int(number**0.5) + 1)):
-            yield number
-        number += 1
+def _prime(least: int, avoided: set[int]) -> int:
+    return next(
+        number
+        for number in count(least)
+        if number not in avoided and all(number % factor for factor in range(2, isqrt(number) + 1))
+    )
 
 
 def _drawn(tensor: Any, sizes: Mapping[int, int], generator: Any) -> Any:

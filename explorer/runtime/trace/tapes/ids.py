@@ -44,13 +44,37 @@ class _Unknown:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """A call to run again; one that returns a truth must return the same one, since a branch was taken on it."""
+    """A call to run again; one that returns a number of Python's must return the same one, since the text may hold it,
+    or a branch was taken on it. `lengths` are those, by result and dimension, that depend on ids and must be the same
+    too."""
 
     number: int
     call: Call
     arguments: Any
     named: Any
-    must_be: bool | None
+    must_be: bool | int | None
+    lengths: Mapping[tuple[int, int], int]
+
+    @property
+    def varies(self) -> bool:
+        """Whether ids decide how long a result is, and do so otherwise in the two tapes."""
+        dims = sum(tensor.dim() for tensor in tensors_in(self.call.returned))
+        return torch.Tag.dynamic_output_shape in self.call.function.tags and len(self.lengths) < dims
+
+    def hold(self, returned: Any) -> None:
+        """Raises ValueError where another call returned other numbers than the traced one."""
+        made = list(tensors_in(returned))
+        if self.must_be is not None and returned != self.must_be:
+            what = "branches" if isinstance(self.must_be, bool) else f"takes the number {self.must_be} out of ids"
+            raise ValueError(
+                f"the traced module {what} here, and these inputs go the other way: {self.call.where}. Trace it again "
+                "with such inputs."
+            )
+        if any(made[place].shape[dim] != size for (place, dim), size in self.lengths.items()):
+            raise ValueError(
+                f"the traced module picks as many ids here as it was traced with, and of these inputs another number: "
+                f"{self.call.where}. Trace it again with such inputs."
+            )
 
 
 class Ids:
@@ -62,15 +86,12 @@ class Ids:
     def of(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """By map, its ids. Raises ValueError where Python took another branch in the calls that were traced."""
         results: dict[Ref, Any] = {Ref(name): each for name, each in inputs.items()}
+        device = next((each.device for each in inputs.values()), None)
         with torch.no_grad():
             for step in self._steps:
-                arguments, named = (_filled(each, results) for each in (step.arguments, step.named))
+                arguments, named = (_filled(each, results, device) for each in (step.arguments, step.named))
                 returned = step.call.function(*arguments, **named)
-                if step.must_be is not None and bool(returned) != step.must_be:
-                    raise ValueError(
-                        f"the traced module branches here, and these inputs go the other way: {step.call.where}. "
-                        "Trace it again with such inputs."
-                    )
+                step.hold(returned)
                 made = list(tensors_in(returned)) or [returned]
                 results |= {Ref(step.number, place): each for place, each in enumerate(made)}
         return {name: column(results[ref], dim) for name, (ref, dim) in self._maps.items()}
@@ -81,17 +102,20 @@ def column(ids: Any, dim: int) -> Any:
     return ids if ids.dim() == 1 else ids.movedim(dim, 0).flatten(1)[:, 0]
 
 
-def _filled(each: Any, results: Mapping[Ref, Any]) -> Any:
+def _filled(each: Any, results: Mapping[Ref, Any], device: Any) -> Any:
+    """An argument of a call that is run again, on the device of its inputs."""
     if isinstance(each, Ref):
         return results[each]
     if isinstance(each, Size):
         found = results[each.of]
         return int(found if each.dim is None else found.shape[each.dim]) + each.plus
     if isinstance(each, list | tuple):
-        return type(each)(_filled(inner, results) for inner in each)
+        return type(each)(_filled(inner, results, device) for inner in each)
     if isinstance(each, dict):
-        return {name: _filled(inner, results) for name, inner in each.items()}
-    return each
+        return {name: _filled(inner, results, device) for name, inner in each.items()}
+    if isinstance(each, torch.Tensor):
+        return each.to(device)
+    return device if isinstance(each, torch.device) else each
 
 
 def ids_of(
@@ -106,6 +130,7 @@ class _Comparison:
 
     def __init__(self, tapes: tuple[Tape, Tape], inputs: tuple[Mapping[str, Any], Mapping[str, Any]]) -> None:
         self._calls = [[call for call in tape.calls if not call.floating] for tape in tapes]
+        self._read = {id(t) for call in tapes[0].calls for t in tensors_in([call.arguments, *call.named.values()])}
         names = [[call.operator for call in calls] for calls in self._calls]
         if names[0] != names[1]:
             at = next((i for i, (a, b) in enumerate(zip(*names, strict=False)) if a != b), min(map(len, names)) - 1)
@@ -138,13 +163,19 @@ class _Comparison:
         needed = {ref.source for ref, _ in found.values()}
         kept = []
         for step in reversed(steps):
-            if step.number in needed or step.must_be is not None or self._writes(step.call, needed):
+            if step.number in needed or step.must_be is not None or step.lengths or self._writes(step.call, needed):
                 for each in _leaves((step.arguments, step.named)):
                     if isinstance(each, _Unknown):
                         raise TraceError(each.why, step.call.where)
                     if isinstance(each, Ref | Size):
                         needed.add((each.of if isinstance(each, Size) else each).source)
                 kept.append(step)
+            if step.varies and not any(id(each) in self._read for each in tensors_in(step.call.returned)):
+                raise TraceError(
+                    f"{step.call.operator}: how many ids are picked is all that is used of them, in a branch or as a "
+                    "number, and other ids make it another. Leave the choice in the tensors.",
+                    step.call.where,
+                )
         return Ids(kept[::-1], found)
 
     def _writes(self, call: Call, needed: set[str | int]) -> bool:
@@ -165,12 +196,17 @@ class _Comparison:
             for refs, each in zip(self._refs, pair, strict=True):
                 if isinstance(each, torch.Tensor):
                     refs.setdefault(id(each), Ref(number, place))
-        must_be = one.returned if isinstance(one.returned, bool) else None
+        must_be = one.returned if isinstance(one.returned, int) else None
         if must_be is not None and must_be != other.returned:
             raise TraceError(
-                "Python branches on ids, which go one way in some examples and another in others.", one.where
+                "Python branches on ids, which go one way in some examples and another in others."
+                if isinstance(must_be, bool)
+                else f"{one.operator}: a number is taken out of ids, which other ids make another. Leave it in the "
+                "tensors, or hand it in as an argument that is no tensor.",
+                one.where,
             )
-        return _Step(number, one, arguments, named, must_be)
+        lengths = _lengths(*results) if torch.Tag.dynamic_output_shape in one.function.tags else {}
+        return _Step(number, one, arguments, named, must_be, lengths)
 
     def _argument(self, one: Any, other: Any, call: Call) -> Any:
         """An argument as the two tapes had it: a reference, a size, or the same in both."""
@@ -188,6 +224,16 @@ class _Comparison:
                 if (a + plus, b + plus) == (one, other):
                     return replace(size, plus=plus)
         return _Unknown(f"{call.operator}: the number {one} comes from the example, and is no size of its inputs.")
+
+
+def _lengths(one: list[Any], other: list[Any]) -> dict[tuple[int, int], int]:
+    """The lengths that the results of one call have in both tapes, by result and dimension."""
+    return {
+        (place, dim): size
+        for place, (a, b) in enumerate(zip(one, other, strict=True))
+        for dim, size in enumerate(a.shape)
+        if size == b.shape[dim]
+    }
 
 
 def _leaves(each: Any) -> Iterator[Any]:

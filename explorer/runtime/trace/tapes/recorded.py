@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from explorer.runtime.trace.tapes.tape import Tape, TraceError
+from explorer.runtime.trace.tapes.state import apart, changed, state
+from explorer.runtime.trace.tapes.tape import Tape, TraceError, Unseen
 from explorer.runtime.trace.texts.names import identifier, tensor_names
 
 
@@ -44,10 +45,15 @@ class Recorded:
         return {each.path: each.tensor for each in self.given if each.kind == "input"}
 
 
-def record(module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, Any]], tuple[Any, Any]]) -> Recorded:
-    """Runs a module on copies of its parameters and buffers; `call` makes positional and named arguments of inputs.
-    Raises TraceError for what it changes, or does not return one tensor of."""
-    own = {path: each.detach().clone().requires_grad_(each.requires_grad) for path, each in _own(module)}
+def record(
+    module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, Any]], tuple[Any, Any]], others: bool
+) -> Recorded:
+    """Runs a copy of a module on copies of its parameters and buffers, or on `others`, of other numbers: what Python
+    takes out of one where no operator is seen is then another. `call` makes positional and named
+    arguments of inputs. Raises TraceError for what the module changes, or does not return one tensor of."""
+    module = apart(module)
+    own = {path: _copied(each, others) for path, each in _own(module)}
+    given_own, held = dict(own), state(module)
     names = tensor_names(list(own), [identifier(argument) for argument in inputs])
     params = {path for path, _ in module.named_parameters()}
     given = [Given(names[path], path, "param" if path in params else "buffer", each) for path, each in own.items()]
@@ -59,7 +65,7 @@ def record(module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, 
     tape = Tape([each.tensor for each in given])
     args, named = call(inputs)
     try:
-        with torch.enable_grad(), tape:
+        with torch.enable_grad(), tape, Unseen(tape):
             result = torch.func.functional_call(module, own, args, named)
     except TraceError:
         raise
@@ -76,9 +82,24 @@ def record(module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, 
                 "it, or do it outside of forward.",
                 tape.changed(each.tensor),
             )
+    for path, tensor in given_own.items():
+        if own[path] is not tensor:  # as functional_call tells
+            raise TraceError(f"forward makes {path} another tensor: a text only computes. Do it outside of forward.")
+    if path := changed(held, state(module)):
+        raise TraceError(
+            f"forward changes what the module holds, {path}: a text only computes, and keeps nothing for the next "
+            "call. Do it outside of forward, as without cached=True."
+        )
     if not isinstance(result, torch.Tensor):
         raise TraceError(f"the module returns a {type(result).__name__}: a text has one result, a tensor.")
     return Recorded(tape, tuple(given), result)
+
+
+def _copied(tensor: Any, other: bool) -> Any:
+    made = tensor.detach().clone()
+    if other and tensor.is_floating_point():
+        made.mul_(1.2371).add_(0.1173)  # of which no usual number stays the same
+    return made.requires_grad_(tensor.requires_grad)
 
 
 def _own(module: Any) -> Iterator[tuple[str, Any]]:
@@ -87,10 +108,10 @@ def _own(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 @contextmanager
-def other_mode(module: Any) -> Iterator[None]:
-    """The module in evaluation where it was in training, and the other way round."""
+def in_mode(module: Any, training: bool) -> Iterator[None]:
+    """The module in training or in evaluation, and then in the modes that it was in."""
     modes = {each: each.training for each in module.modules()}
-    module.train(not module.training)
+    module.train(training)
     try:
         yield
     finally:

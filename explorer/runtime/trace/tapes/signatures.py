@@ -45,7 +45,7 @@ def _same_as(call: Call, place: int, makers: Mapping[int, Call]) -> Any:
 
     To `unbind` is to `select` each; what is selected of a stack was stacked, and of what was turned is another."""
     source = call.arguments[0] if call.arguments else None
-    if call.operator in _KEEPS and _one_dimension(source) == _one_dimension(call.returned) != 0:
+    if call.operator in _KEEPS and _wide(call) and _one_dimension(source) == _one_dimension(call.returned) != 0:
         return source
     if call.operator not in ("select.int", "unbind.int"):
         return None
@@ -56,6 +56,12 @@ def _same_as(call: Call, place: int, makers: Mapping[int, Call]) -> Any:
     if maker is not None and maker.operator == "stack" and maker.argument(1, "dim", 0) == dim:
         return maker.arguments[0][index]
     return ("select", source, dim, index)
+
+
+def _wide(call: Call) -> bool:
+    """Whether a result has room for all ids that its source may hold."""
+    source, made = call.arguments[0].dtype, call.returned.dtype
+    return made == source or made in (torch.int32, torch.int64)
 
 
 def _one_dimension(tensor: Any) -> int:

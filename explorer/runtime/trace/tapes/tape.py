@@ -17,11 +17,22 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
+_MAXIMA = {"aten::amax", "aten::amin", "aten::max", "aten::min", "aten::scatter_reduce", "aten::scatter_reduce_"}
+_MAXIMA |= {f"aten::{name}" for name in ("gt", "lt", "ge", "le", "eq", "ne", "sign", "floor")}
+_MAXIMA |= {f"aten::new_{name}" for name in ("zeros", "ones", "full")}
+_MAXIMA |= {f"aten::{name}_like" for name in ("zeros", "ones", "full")}
+"""What may read a tensor that was kept from its gradient: the largest of some, which a softmax takes off again, as the
+replacement's gradients are checked for; and what has no gradient anyway."""
+_VIEWS = {f"aten::{name}" for name in ("view", "unsqueeze", "squeeze", "expand", "select", "alias", "detach")}
 _NUMBERS = {"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal", "aten::allclose"}
 """Operators whose result is a number of Python's, which a branch may look at."""
+
+_UNSEEN = {"tolist", "numpy", "__array__", "__dlpack__"}
+"""What takes numbers out of a tensor below the operators."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +98,16 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.calls: list[Call] = []
         self.floating = {id(tensor) for tensor in given if tensor.is_floating_point()}
+        self._detached: set[int] = set()
         self._kept = list(given)  # so that no other tensor takes the identity of one
 
     def kept_at(self, memory: int) -> list[Any]:
         """The tensors so far that lie in a piece of memory."""
         return [tensor for tensor in self._kept if tensor.untyped_storage().data_ptr() == memory]
+
+    def knows(self, tensor: Any) -> bool:
+        """Whether a tensor was given or made."""
+        return any(tensor is each for each in self._kept)
 
     def changed(self, tensor: Any) -> Where | None:
         """The line that changes a tensor in place, itself or a part of it; None where no operator did."""
@@ -119,8 +135,17 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
                 "outside and hand it in.",
                 where,
             )
+        cut = name == "aten::detach" and floating and args[0].requires_grad
+        behind = any(id(tensor) in self._detached for tensor in read)
+        if behind and name not in _MAXIMA | _VIEWS:
+            raise TraceError(
+                f"{func}: it reads a tensor that is detached, whose gradient a text would have. Leave detach out, or "
+                "hand in what needs no gradient.",
+                where,
+            )
         returned = func(*args, **named)
         made = list(tensors_in(returned))
+        self._detached |= {id(tensor) for tensor in made} if cut or (behind and name in _VIEWS) else set()
         floating = floating or any(tensor.is_floating_point() for tensor in made)
         in_place = name.split(".")[0].endswith("_")  # whose gradient the check of the replacement looks at
         if floating and not in_place and not torch.is_grad_enabled() and any(tensor.requires_grad for tensor in read):
@@ -133,6 +158,24 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         self.floating |= {id(tensor) for tensor in made} if floating else set()
         self.calls.append(Call(_short(func), args, named, returned, floating, where, func))
         return returned
+
+
+class Unseen(TorchFunctionMode):  # type: ignore[misc]
+    """Refuses, while it is entered, what takes numbers out of a tape's tensors without an operator."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self._tape = tape
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _UNSEEN and self._tape.knows(args[0]):
+            raise TraceError(
+                f"{name}: numbers are taken out of a tensor, which other inputs would make others. Leave them in the "
+                "tensors.",
+                _where(sys._getframe(1)),
+            )
+        return func(*args, **(kwargs or {}))
 
 
 def _short(function: Any) -> str:

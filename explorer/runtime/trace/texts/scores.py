@@ -67,6 +67,7 @@ def write_score(name: str, translation: Translation, given_ids: dict[str, str]) 
         )
     slots, sets = _own(brought) if brought else _roles(maps)
     sets = {each: sets.get(each) or sets[node.set] for each, node in used.items() if node.set}
+    _same_lengths(translation, sets)
     names = set(used)
     heads, indices = [], dict[str, str]()
     for slot, usual in zip(slots, "hrt" if not brought else "ijk", strict=True):
@@ -83,6 +84,15 @@ def write_score(name: str, translation: Translation, given_ids: dict[str, str]) 
     return Written(
         text, "score", ids, {each: bool(node.set) for each, node in used.items()}, result.shape, translation.set_dim
     )
+
+
+def _same_lengths(translation: Translation, sets: dict[str, str]) -> None:
+    """Raises TraceError for tables of one set that have other numbers of rows."""
+    for of in set(sets.values()):
+        lengths = {each: len(translation.given[each].tensor) for each, its in sets.items() if its == of}
+        if len(set(lengths.values())) > 1:
+            said = ", ".join(f"{each} {length}" for each, length in lengths.items())
+            raise TraceError(f"the rows of these tables are of one set, and their numbers differ: {said}.")
 
 
 def _own(brought: list[str]) -> tuple[list[list[str]], dict[str, str]]:

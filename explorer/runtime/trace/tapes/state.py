@@ -1,0 +1,66 @@
+"""What a module holds beside its parameters and buffers: a forward that changes it does more than a text says."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from explorer.runtime.trace.tapes.tape import TraceError
+
+State = dict[str, Any]
+"""By path, what is there: objects to be the same ones, numbers and texts to be equal."""
+_VALUES = bool, int, float, complex, str, bytes
+_OPAQUE = type, FunctionType, BuiltinFunctionType, ModuleType, torch.dtype, torch.device
+
+
+def apart(module: Any) -> Any:
+    """A copy of a module, with the same parameters and buffers, whose state nobody else has. Raises TraceError."""
+    shared = {id(each): each for each in (*module.parameters(), *module.buffers())}
+    try:
+        return copy.deepcopy(module, shared)
+    except Exception as error:
+        raise TraceError(
+            f"the module cannot be copied, so it cannot be run without changing it: {type(error).__name__}: "
+            f"{str(error)[:200]}"
+        ) from error
+
+
+def state(module: Any) -> State:
+    """What a module and all that it refers to hold."""
+    return dict(_held("", module, set()))
+
+
+def changed(before: State, after: State) -> str:
+    """The first path at which two states differ; "" where they are the same."""
+    for path in (*before, *after):
+        if path not in before or path not in after or not _same(before[path], after[path]):
+            return path.removeprefix(".")
+    return ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and isinstance(one, _VALUES) and one == other)
+
+
+def _held(path: str, each: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    yield path, each
+    if isinstance(each, (*_VALUES, *_OPAQUE)) or id(each) in seen:
+        return
+    seen.add(id(each))
+    if isinstance(each, torch.Tensor):
+        yield f"{path} in place", each._version
+    elif isinstance(each, dict):
+        for name, inner in each.items():
+            yield from _held(f"{path}[{name!r}]", inner, seen)
+    elif isinstance(each, list | tuple):
+        for at, inner in enumerate(each):
+            yield from _held(f"{path}[{at}]", inner, seen)
+    elif isinstance(each, set | frozenset):
+        yield f"{path} in all", len(each)
+    else:
+        for name, inner in getattr(each, "__dict__", {}).items():
+            yield from _held(f"{path}.{name}", inner, seen)
