@@ -425,3 +425,21 @@ def test_calls_alike_are_checked_once_and_others_again(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match=re.escape("r has the shape [16], but is declared [batch = 17]")):
         made(H, R[1:], T, **tensors)
+
+
+def test_gradients_of_a_result_that_was_changed_in_place_are_refused(pretended_gpu, fake_cuda):
+    text = """
+dim D = 8
+score S(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D]
+    return exp(sum(E[h] * R[r] * E[t]))
+"""
+    made = explorer.compile(text, on_demand=True).torch(entity=ENTITIES, relation=RELATIONS)
+    made(H, R, T).sum().backward()
+    E, table = made.E.detach().clone().requires_grad_(), made.R.detach()
+    (E[H] * table[R] * E[T]).sum(1).exp().sum().backward()
+    torch.testing.assert_close(made.E.grad, E.grad, rtol=1e-4, atol=1e-5)
+    result = made(H, R, T)
+    result.mul_(3)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()

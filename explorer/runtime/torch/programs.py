@@ -52,12 +52,14 @@ EXECUTORS: Mapping[str, Callable[[Compilation, str], Executor]] = {"cpu": OnCpu,
 
 @dataclass(eq=False)
 class Run:
-    """One run of a program that is not over: its result is there, its gradients are to come."""
+    """One run of a program that is not over: its result is there, its gradients are to come, which `reads_result` says
+    are made of the very tensor that the caller has."""
 
     executor: OnCuda
     started: Started
     structure: Structure
     shapes: Mapping[str, tuple[int, ...]]
+    reads_result: bool
 
 
 @dataclass(eq=False)
@@ -128,9 +130,11 @@ class TensorProgram:
         if not isinstance(executor, OnCuda) or executor.parts is None:
             return None
         arrays, extents = self.arrays(structure, counts, tensors, executor.reads - {executor.upstream})
-        result, started = executor.start(arrays, extents)
+        made, started = executor.start(arrays, extents)
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
-        return structure.leave(result, self.result_set), Run(executor, started, structure, shapes)
+        result = structure.leave(made, self.result_set)
+        reads_result = result is made and executor.result in started.plan.arrays
+        return result, Run(executor, started, structure, shapes, reads_result)
 
     def finish(self, run: Run, upstream: Tensor) -> dict[str, Tensor]:
         """The gradients, in the shapes of their tensors, of a run whose result has the gradient `upstream`."""

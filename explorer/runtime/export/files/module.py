@@ -187,18 +187,19 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
                 raise ValueError(f"{name} is an input, which has no gradient: detach it.")
         ctx.module, ctx.made, ctx.counts, ctx.names = module, made, counts, names
         left: dict[str, Tensor] = {}
+        again: tuple[str, ...] = ()
         if program is None or program.rest is None or not any(wanted):
             result = module.run(made, counts, given)
         else:
             arrays, sizes = module.arrays(program, made, counts, given)
-            left = program.run(arrays, sizes)
-            result = made.leave(left[program.run.made[0]], module.output_set)
-            if result is not left[program.run.made[0]]:
-                left = {name: each for name, each in left.items() if name in program.rest.arrays}
-            else:  # its memory alone: the result will know what made it, which is kept with this
-                left = {name: each.detach() for name, each in left.items() if name in program.rest.arrays}
-        ctx.left = left
-        ctx.save_for_backward(*tensors)
+            left, first = program.run(arrays, sizes), program.run.made[0]
+            result = made.leave(left[first], module.output_set)
+            left = {name: each for name, each in left.items() if name in program.rest.arrays}
+            if result is left.get(first):  # the caller's, who may change it: PyTorch keeps it, and looks
+                del left[first]
+                again = (first,)
+        ctx.left, ctx.again = left, again
+        ctx.save_for_backward(*tensors, *(result for _ in again))
         return result
 
     @staticmethod
@@ -207,10 +208,12 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         module, program = ctx.module, ctx.module.gradients
         if program is None:
             raise ValueError("this extension was exported without gradients")
-        given = dict(zip(ctx.names, ctx.saved_tensors, strict=True))  # raises where one was changed in place
+        saved = ctx.saved_tensors  # raises where one was changed in place
+        given = dict(zip(ctx.names, saved, strict=False))
+        again = {name: each.detach() for name, each in zip(ctx.again, saved[len(given) :], strict=True)}
         arrays, sizes = module.arrays(program, ctx.made, ctx.counts, {**given, module.upstream: upstream})
         last = program.run if program.rest is None else program.rest
-        found = last({**arrays, **ctx.left}, sizes)
+        found = last({**arrays, **ctx.left, **again}, sizes)
         shapes = {name: each.shape for name, each in given.items()}
         gradients = module.shaped(found, ctx.made, shapes)
         wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
