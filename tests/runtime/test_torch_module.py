@@ -19,6 +19,7 @@ from explorer.runtime.targets.gpu.parts import divide
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
 torch_programs = pytest.importorskip("explorer.runtime.torch.programs")
+torch_cuda = pytest.importorskip("explorer.runtime.torch.cuda")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ENTITIES, RELATIONS, BATCH, NEGATIVES, D, K = 11, 3, 17, 4, 6, 5
@@ -443,3 +444,20 @@ score S(h: entity, r: relation, t: entity):
     result.mul_(3)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         result.sum().backward()
+
+
+def test_tensors_ids_and_gradients_that_begin_anywhere_are_read(pretended_gpu, monkeypatch):
+    made = module("kge/distmult", {"D": 8}, entity=ENTITIES)
+    read = []
+    pretend = torch_cuda.address_of
+    monkeypatch.setattr(torch_cuda, "address_of", lambda name, each: read.append(each) or pretend(name, each))
+    table = torch.randn(RELATIONS * 8 + 1, requires_grad=True)
+    shifted = [torch.cat([each[:1], each]).to(torch.int32)[1:] for each in (H, R, T)]
+    weights = torch.rand(BATCH + 1)
+    scores = made(*shifted, R=table[1:].view(RELATIONS, 8))
+    (torch.cat([torch.zeros(1), scores]) * weights).sum().backward()
+    assert read
+    assert not any(each.data_ptr() % 16 for each in read)
+    E, rows = made.E.detach(), table.detach()[1:].view(RELATIONS, 8).requires_grad_()
+    (E[H] * rows[R] * E[T] * weights[1:, None]).sum().backward()
+    torch.testing.assert_close(table.grad[1:].view(RELATIONS, 8), rows.grad, rtol=1e-4, atol=1e-5)

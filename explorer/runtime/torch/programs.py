@@ -18,7 +18,7 @@ from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode.layers import upstream_name
 from explorer.runtime.targets import cpu
 from explorer.runtime.torch.cuda import OnCuda, Outcome, Started
-from explorer.runtime.torch.structure import Structure, Tensor
+from explorer.runtime.torch.structure import Structure, Tensor, aligned
 
 
 class Executor(Protocol):
@@ -138,7 +138,7 @@ class TensorProgram:
 
     def finish(self, run: Run, upstream: Tensor) -> dict[str, Tensor]:
         """The gradients, in the shapes of their tensors, of a run whose result has the gradient `upstream`."""
-        entered = run.structure.enter(upstream, self.result_set).contiguous()
+        entered = aligned(run.structure.enter(upstream, self.result_set))
         return self._shaped(run.executor.finish(run.started, entered), run.structure, run.shapes)
 
     def _shaped(
@@ -165,8 +165,8 @@ class TensorProgram:
             if buffer.kind == "index":
                 arrays[buffer.name] = structure.index(buffer.name, self.graph, counts)
             elif buffer.name in tensors:
-                rows = structure.enter(tensors[buffer.name].detach(), self.first_sets[buffer.name])
-                arrays[buffer.name] = rows.contiguous()
+                tensor = tensors[buffer.name].detach()
+                arrays[buffer.name] = aligned(structure.enter(tensor, self.first_sets[buffer.name]))
             else:
                 arrays[buffer.name] = structure.values[buffer.name]
         key = tuple(counts.items())

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .indices import Indices, Tensor
+from .indices import Indices, Tensor, aligned
 
 Sizes = Mapping[str, int]
 """By set, the number of its elements."""
@@ -147,7 +147,7 @@ class Compiled(nn.Module):  # type: ignore[misc]
         program.follow(made, counts)
         sizes = self.extents(counts)
         sets = {tensor.name: tensor.first_set for tensor in self.tensors} | {self.upstream: self.output_set}
-        entered = {name: made.enter(each.detach(), sets[name]).contiguous() for name, each in tensors.items()}
+        entered = {name: aligned(made.enter(each.detach(), sets[name])) for name, each in tensors.items()}
         return {**made.arrays, **entered, **_inspected(program, made, sizes)}, sizes
 
     def shaped(self, found: Mapping[str, Tensor], made: Indices, shapes: Mapping[str, Any]) -> dict[str, Tensor]:
