@@ -71,15 +71,18 @@ class Compiled(nn.Module):  # type: ignore[misc]
 
     def __init__(self, *, check_indices: bool = True, **sizes: int) -> None:
         """`sizes` are those of the sets that parameters are over: a tensor whose sets all have one is a parameter,
-        drawn at random; every other is given to each call by name."""
+        drawn at random; every other is given to each call by name. One that is called what every module has, as
+        `forward`, is the attribute `forward_`; calls know it by its own name."""
         super().__init__()
         self.check_indices, self.set_sizes = check_indices, sizes
+        self.attributes: dict[str, str] = {}  # by tensor
         for tensor in self.tensors:
             if tensor.held and all(name in sizes for name in tensor.sets):
-                if hasattr(self, tensor.name):
-                    raise ValueError(f"{tensor.name} is no parameter of a module: give it to each call by its name.")
-                shape = [*(sizes[name] for name in tensor.sets), *tensor.dims]
-                self.register_parameter(tensor.name, nn.Parameter(torch.empty(shape)))
+                shape, attribute = [*(sizes[name] for name in tensor.sets), *tensor.dims], tensor.name
+                while hasattr(self, attribute):
+                    attribute += "_"
+                self.register_parameter(attribute, nn.Parameter(torch.empty(shape)))
+                self.attributes[tensor.name] = attribute
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5 if parameter.ndim else 1.0)
 
@@ -94,7 +97,8 @@ class Compiled(nn.Module):  # type: ignore[misc]
     def forward(self, *indices: Any, **named: Any) -> Tensor:
         """The result: of `prepare`'s arguments or of what it returned, and of tensors by name."""
         known = {tensor.name for tensor in self.tensors}
-        tensors = {**dict(self.named_parameters()), **{name: each for name, each in named.items() if name in known}}
+        held = {name: getattr(self, attribute) for name, attribute in self.attributes.items()}
+        tensors = {**held, **{name: each for name, each in named.items() if name in known}}
         rest = {name: each for name, each in named.items() if name not in known}
         if indices and isinstance(indices[0], Indices):
             made = indices[0]
