@@ -74,6 +74,9 @@ class Compiled(nn.Module):  # type: ignore[misc]
         drawn at random; every other is given to each call by name. One that is called what every module has, as
         `forward`, is the attribute `forward_`; calls know it by its own name."""
         super().__init__()
+        if unknown := sizes.keys() - self.sets():
+            known = ", ".join(sorted(self.sets()))
+            raise ValueError(f"{type(self).__name__} is not told how many {min(unknown)} there are, but {known}.")
         self.check_indices, self.set_sizes = check_indices, sizes
         self.attributes: dict[str, str] = {}  # by tensor
         for tensor in self.tensors:
@@ -85,6 +88,10 @@ class Compiled(nn.Module):  # type: ignore[misc]
                 self.attributes[tensor.name] = attribute
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5 if parameter.ndim else 1.0)
+
+    def sets(self) -> set[str]:
+        """The sets whose sizes a module may be told."""
+        return {name for tensor in self.tensors if tensor.held for name in tensor.sets}
 
     def prepare(self, **given: Any) -> Indices:
         """The indices of a call, for any number of calls."""
@@ -101,6 +108,8 @@ class Compiled(nn.Module):  # type: ignore[misc]
         tensors = {**held, **{name: each for name, each in named.items() if name in known}}
         rest = {name: each for name, each in named.items() if name not in known}
         if indices and isinstance(indices[0], Indices):
+            if rest or len(indices) > 1:
+                raise ValueError(f"a call takes what is prepared or {', '.join(rest) or 'indices'}, not both.")
             made = indices[0]
         else:
             made = self.prepare(*indices, **self._read_off(tensors), **rest)
