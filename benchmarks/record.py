@@ -94,7 +94,12 @@ def named(space: RecordedSpace, data: Input) -> str:
 
 def file_of(space: RecordedSpace, data: Input) -> str:
     """The stem of the files about it."""
-    return "".join(letter if letter.isalnum() else "-" for letter in named(space, data).lower())
+    return slug(named(space, data))
+
+
+def slug(name: str) -> str:
+    """A name as files have it."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
 
 
 def enumerate_all(wanted: list[Wanted], arguments: argparse.Namespace) -> int:
@@ -319,7 +324,8 @@ def pack_all(wanted: list[Wanted], arguments: argparse.Namespace) -> int:
             print(f"{name}: {len(done):,} of {len(points):,} points are measured. {refused}".rstrip())
             missing += 1
             continue
-        path = arguments.into / f"{file_of(space, data)}.json.xz"
+        path = arguments.into / slug(space.name) / f"{slug(data.name)}.json.xz"
+        path.parent.mkdir(exist_ok=True)
         packed(name, points, own).save(path)
         size += path.stat().st_size
         best, usual = np.nanmin([_time(line) for line in done.values()]), _time(done[points.usual])
@@ -355,6 +361,7 @@ def packed(name: str, points: Points, lines: list[Line]) -> Recorded:
     )
     features = np.array(list(rows), np.float32).reshape(len(rows), len(NAMES))
     said = {key: value for key, value in told.items() if key != "data"}
+    said["counted_on"] = Path(str(said["counted_on"])).stem  # lists are drawn into a folder of the host
     return Recorded(name, said, points, trials, tuple(NAMES), features, told["data"])
 
 

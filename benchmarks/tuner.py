@@ -1,10 +1,11 @@
 """How good the tuner is on spaces that it has not seen: its model, and the searches that it leads, on recorded spaces.
 
-    python -m benchmarks.tuner --spaces DIR [--replays 500] [--weights FILE]      # no GPU; PyTorch trains
+    python -m benchmarks.tuner [--spaces DIR] [--models ours,...] [--replays 5]   # no GPU; PyTorch trains networks
+    python -m benchmarks.tuner --write                                            # what comes with the explorer
 
 Each space is left out in turn, once alone, so that the other input of its kernel stays, and once with that. The times
-are those that `benchmarks.record` measured; what is found here is replayed, and no time is taken. With --weights the
-network is trained on all spaces and written down.
+are those that `benchmarks.record` measured; what is found here is replayed, and no time is taken. With --write ours is
+trained on all spaces, and what it predicts of each without having seen it, or its kernel, is written beside them.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from explorer.tuner.held_out import HeldOut, Train, held_out
+from explorer.tuner import shipped
+from explorer.tuner.held_out import HeldOut, Train, held_out, others_of
+from explorer.tuner.model.choices import WEIGHTS, expected, recorded_choices
 from explorer.tuner.model.inputs import recorded_inputs
+from explorer.tuner.model.learning import learn
 from explorer.tuner.model.training import G_SPARSE, OURS, train
 from explorer.tuner.recorded import Recorded
-from explorer.tuner.replay import REPLAYS
 from explorer.tuner.search import Breeding, Search, as_predicted, at_random, genetic, guided, sampled
 
 BY_NAME_ONLY = "needs recorded spaces"
@@ -38,16 +42,22 @@ SEARCHES: Mapping[str, Search] = {
 }
 
 
-def models() -> dict[str, Train]:
-    """What can be trained here, by name."""
-    found: dict[str, Train] = {
-        "ours": lambda spaces: train(spaces, OURS).predict,
-        "G-Sparse": lambda spaces: train(spaces, G_SPARSE).predict,
-    }
+REPLAYS = 5
+"""Those that a model leads are all the same but for what a genetic search draws."""
+Model = tuple[Callable[[Recorded], NDArray[np.float32]], Train]
+"""What is given of a space, and what is trained on that."""
+
+
+def models() -> dict[str, Model]:
+    """What can be trained here, by name. The network and G-Sparse's have features of the machine code."""
+    found: dict[str, Model] = {"ours": (recorded_choices, lambda spaces: partial(expected, learn(spaces)))}
+    if find_spec("torch"):
+        found["network"] = recorded_inputs, lambda spaces: train(spaces, OURS).predict
+        found["G-Sparse"] = recorded_inputs, lambda spaces: train(spaces, G_SPARSE).predict
     if find_spec("sklearn"):
         from explorer.tuner.model.boosted import Boosted
 
-        found["boosted trees"] = lambda spaces: Boosted(spaces).predict
+        found["scikit-learn's trees"] = recorded_inputs, lambda spaces: Boosted(spaces).predict
     return found
 
 
@@ -55,26 +65,42 @@ def main(argv: Sequence[str]) -> int:
     """Prints a JSON line for each left-out space and model, then a table; returns the exit status."""
     parser = argparse.ArgumentParser(prog="explorer bench tuner", description=__doc__)
     add = parser.add_argument
-    add("--spaces", type=Path, required=True, help="the folder that `benchmarks.record pack` has written")
+    add("--spaces", type=Path, default=shipped.FOLDER, help="the folder that `benchmarks.record pack` has written")
+    add("--models", default="", help="those that are trained, by name; default all that can be")
     add("--replays", type=int, default=REPLAYS, help=f"of each search; default {REPLAYS}")
-    add("--weights", type=Path, help="where the network is written, trained on all spaces")
+    add("--write", action="store_true", help="train what comes with the explorer, and say nothing")
     arguments = parser.parse_args(argv)
-    spaces = [Recorded.load(path) for path in sorted(arguments.spaces.glob("*.json.xz"))]
+    spaces = {name: Recorded.load(path) for name, path in shipped.files(arguments.spaces).items()}
     if len(spaces) < 2:
         print(f"{arguments.spaces} has {len(spaces)} recorded spaces, and two are needed", file=sys.stderr)
         return 2
-    judge = partial(held_out, spaces, replays=arguments.replays)
+    if arguments.write:
+        return write(arguments.spaces, spaces)
+    judge = partial(held_out, list(spaces.values()), replays=arguments.replays)
     told = {"no model": judge(None, {"random": at_random}, with_twins=False)}
-    for name, training in models().items():
+    wanted = [name for name in models() if not arguments.models or name in arguments.models.split(",")]
+    for name, (inputs, training) in ((name, models()[name]) for name in wanted):
         for with_twins in (False, True):
             left_out = "kernels" if with_twins else "spaces"
-            told[f"{name}, {left_out} left out"] = judge(training, SEARCHES, with_twins=with_twins)
+            told[f"{name}, {left_out} left out"] = judge(training, SEARCHES, with_twins=with_twins, inputs=inputs)
     for name, found in told.items():
         for each in found:
             print(json.dumps({"model": name, **each.to_json()}))
     print("\n".join(row for name, found in told.items() for row in table(name, found)))
-    if arguments.weights:
-        train([(recorded_inputs(space), space.times()) for space in spaces], OURS).save(arguments.weights)
+    return 0
+
+
+def write(folder: Path, spaces: Mapping[str, Recorded]) -> int:
+    """Writes the model trained on all spaces, and what is predicted of each that is left out; the exit status."""
+    single = [space.without_repeats() for space in spaces.values()]
+    examples = [(recorded_choices(space), space.times()) for space in single]
+    learn(examples).save(WEIGHTS)
+    for with_twins, name in ((False, shipped.LEFT_OUT), (True, shipped.KERNEL_LEFT_OUT)):
+        found = {}
+        for key, space, (inputs, _) in zip(spaces, single, examples, strict=True):
+            others = others_of(space, single, examples, with_twins=with_twins)
+            found[key] = learn(others).predict(inputs).astype(np.float16)
+        np.savez_compressed(folder / name, **found)
     return 0
 
 

@@ -283,6 +283,12 @@ def _add_tune(commands: Any) -> None:
         dest="export",
         help="on gpu, write the schedule that was chosen to this file, as `run --schedule` takes it",
     )
+    parser.add_argument(
+        "--replay",
+        metavar="NAME",
+        help="search a space of this model that was recorded on a GPU, by the times recorded there; usual with --on gpu"
+        " where there is no GPU",
+    )
     _add_store(parser, "the file that keeps what was found for later runs")
     told = "a parameter of the dae machine, which then stays as it is; may repeat"
     parser.add_argument("--machine", metavar="NAME=N", action="append", default=[], help=told)

@@ -57,9 +57,12 @@ def tune(arguments: argparse.Namespace) -> int:
     """`explorer tune`; its exit status."""
     from explorer.runtime.tuning import MOST_TRIALS
 
-    _check_numbers(arguments, {"batch": 1, "seed": 0, "trials": 2})
+    recording = _recording(arguments)
+    _check_numbers(arguments, {"batch": 1, "seed": 0, "trials": 2}, needs_target=not recording)
     if arguments.trials > MOST_TRIALS:
         raise BadInput(f"--trials takes at most {MOST_TRIALS}, not {arguments.trials}")
+    if recording:
+        return _replay(arguments, recording)
     _check_export(arguments)
     compilation = fit_model(arguments).compilation
     asked = _request(arguments, compilation)
@@ -71,6 +74,48 @@ def tune(arguments: argparse.Namespace) -> int:
         if arguments.export is not None:
             _export(arguments.export, last)
     return _told(arguments, last)
+
+
+def _recording(arguments: argparse.Namespace) -> str:
+    """The recorded space that is searched instead of a GPU, "" for none: the one that is named or, where there is no
+    GPU, one of the model. Raises BadInput where it is of another model, and where there is neither."""
+    from explorer.runtime.targets.table import TARGETS
+    from explorer.tuner import shipped
+
+    missing = TARGETS["gpu"].missing() if arguments.on == "gpu" else ""
+    if arguments.replay is None and not missing:
+        return ""
+    if arguments.on != "gpu":
+        raise BadInput("--replay goes with --on gpu: that is where spaces were recorded")
+    there = shipped.names()
+    if arguments.replay not in (None, *there):
+        near = did_you_mean(arguments.replay, there)
+        raise BadInput(f"--replay {arguments.replay}: no such recording{near}: there are {', '.join(there) or 'none'}")
+    found = shipped.of_model(read_model(arguments.file), [arguments.replay] if arguments.replay else there)
+    if not found:
+        others = f"; there are {', '.join(there)}" if there else ""
+        told = f"--replay {arguments.replay}" if arguments.replay else f"{missing} Recordings can be replayed instead"
+        raise BadInput(f"{told}: no recording is of this model{others}")
+    found.sort(key=lambda name: shipped.load(name).about["counted_on"].lower() != (arguments.data or "").lower())
+    if arguments.replay is None:
+        others = f" (--replay takes another one: {', '.join(found[1:])})" if found[1:] else ""
+        print(f"{missing} Replaying the recording {found[0]} instead, on its own data{others}.", file=sys.stderr)
+    return found[0]
+
+
+def _replay(arguments: argparse.Namespace, recording: str) -> int:
+    """Searches a recorded space, of whose model, sizes and data nothing can be changed. Raises BadInput."""
+    from explorer.runtime.run import RunRequest
+    from explorer.tuner import shipped
+
+    for flag, given in (("set", arguments.set), ("option", arguments.option), ("schedule", arguments.export)):
+        if given:
+            raise BadInput(f"--{flag} does not go with a replay: it has what was recorded")
+    how = {"trials": arguments.trials, "search": arguments.search, "seed": arguments.seed, "replay": recording}
+    request = RunRequest(
+        text=shipped.load(recording).about["text"], on="gpu", tune={**how, "seconds": arguments.timeout}
+    )
+    return _told(arguments, _last_of(arguments, request))
 
 
 def _check_export(arguments: argparse.Namespace) -> None:
@@ -160,11 +205,11 @@ def _with_store(arguments: argparse.Namespace, work: Callable[[Kept], T], otherw
         return otherwise
 
 
-def _check_numbers(arguments: argparse.Namespace, least: Mapping[str, int]) -> None:
-    """Raises BadInput for a target that is not there, and for numbers that are too small."""
+def _check_numbers(arguments: argparse.Namespace, least: Mapping[str, int], *, needs_target: bool = True) -> None:
+    """Raises BadInput for a target that is needed and not there, and for numbers that are too small."""
     from explorer.runtime.targets.table import TARGETS
 
-    if missing := TARGETS[arguments.on].missing():
+    if needs_target and (missing := TARGETS[arguments.on].missing()):
         raise BadInput(missing)
     for name, smallest in least.items():
         given = getattr(arguments, name)

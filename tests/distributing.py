@@ -10,17 +10,23 @@ from xdist.scheduler import LoadScopeScheduling
 BROWSER = "tests/browser"
 LONG = (
     BROWSER,
-    "tests/runtime/test_jobs.py",
-    "tests/compiler/test_random_layers.py",
-    "tests/peers/test_pyg.py",
     "tests/runtime/test_peer_compiled.py",
-    "tests/emulator/test_gradients.py",
-    "tests/web/test_socket.py",
-    "tests/compiler/test_random_ops.py",
+    "tests/tuner/tune/test_on_gpu.py",
     "tests/runtime/test_torch_module.py",
+    "tests/runtime/test_jobs.py",
+    "tests/compiler/schedule/test_examples_kept.py",
+    "tests/tuner/tune/test_on_cpu.py",
+    "tests/cli/test_run.py",
     "tests/benchmarks/test_suites.py",
-    "tests/compiler/codegen/test_layer_examples.py",
-    "tests/compiler/test_random_programs.py",
+    "tests/queue/test_class.py",
+    "tests/queue/test_page.py",
+    "tests/web/test_socket.py",
+    "tests/web/processes/test_several.py",
+    "tests/tuner/tune/test_on_dae.py",
+    "tests/compiler/test_score_gradients.py",
+    "tests/web/test_description.py",
+    "tests/benchmarks/test_record.py",
+    "tests/compiler/test_random_layers.py",
 )
 """What takes ten seconds or more with few tests."""
 

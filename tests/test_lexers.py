@@ -32,7 +32,7 @@ def kinds(lexer: Lexer, text: str) -> list[tuple[_TokenType, str]]:
     return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_and_its_stages_are_covered_without_errors(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def test_every_example_and_its_stages_are_covered_without_errors(path: Path) -> 
         assert not [value for kind, value in tokens if kind in Error]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_a_line_is_coloured_by_itself_as_in_its_text(path: Path) -> None:
     """No token goes on in the next line, which `highlight` relies on: of CUDA and PTX too, whose lexers are of C."""

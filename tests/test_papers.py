@@ -19,6 +19,12 @@ ENTRIES = {"cuKE": 25, "PIGEON and Hector": 28, "G-Sparse": 10, "Ember": 19}
 STATES = ("whole", "in part: ", "not here: ", "outside: ")
 NAMES = {"cuKE": "cuke", "PIGEON and Hector": "hector", "G-Sparse": "gsparse", "Ember": "ember"}
 NOTHING = "-"
+SLOW = (
+    "explorer bench papers",
+    "explorer run examples/rgnn/hgt.emb --on cpu --grad",
+    "explorer space examples/embedding/spmm.emb",
+)
+"""What the sweep runs: figures, and what takes longer than others of its kind."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Entry:
 
     @property
     def slow(self) -> bool:
-        return self.command.startswith("explorer bench papers")
+        return self.command.startswith(SLOW)
 
 
 def entries_of(page: str) -> list[Entry]:
@@ -116,7 +122,7 @@ def test_a_command_prints_what_the_table_says(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("command", [command for command, found in RUN.items() if found[0].slow])
-def test_a_figure_prints_what_the_table_says(
+def test_a_slow_command_prints_what_the_table_says(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked(command, capsys, monkeypatch)

@@ -24,14 +24,11 @@ from explorer.queue.broker import (
     VERSION,
     WATCH_SECONDS,
     Broker,
-    Orders,
-    Posted,
-    State,
-    Waits,
     not_if_cancelled,
 )
 from explorer.queue.job import NO_ANSWER, AwayError, Job, Standing
 from explorer.queue.line import Pace, cancelled, paused_positions, stopping
+from explorer.queue.records import Orders, Posted, State, Waits
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.version import version

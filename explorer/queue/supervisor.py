@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 
 from explorer.queue.absences import Absences
 from explorer.queue.bodies import BodyError, other_version, read_body
-from explorer.queue.broker import DOWN, VERSION, Broker, Held, connect, not_if_cancelled
+from explorer.queue.broker import DOWN, VERSION, Broker, connect, not_if_cancelled
 from explorer.queue.line import CANCELLED, cancelled
+from explorer.queue.records import Held
 from explorer.runtime.data.offered import offered_names
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.runs import events

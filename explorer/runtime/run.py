@@ -36,6 +36,8 @@ FAMILIES = {"score": "score", "layer": "layer", "op": "op"}
 
 TUNER = "explorer.tuner.tune.run"
 """The module that tunes, on any target: with `ready` and `run`, as a target's has them."""
+REPLAYER = "explorer.tuner.tune.replayed"
+"""The one that searches a recorded space, on no target."""
 COMPILE_AGAIN = "Compile the text with these sizes and options and for this data, and run that."
 
 
@@ -44,6 +46,9 @@ def execute(request: RunRequest) -> Iterator[Event]:
     target = import_module(TARGETS[request.on].run if request.tune is None else TUNER)
     run: Callable[[Setup], Iterator[Event]] = target.run
     try:
+        if request.tune is not None and request.tune.get("replay"):
+            yield from import_module(REPLAYER).run(request)
+            return
         request = target.ready(request)
         yield progress("compiling the model", 0, STEPS)
         other: Setup | None = None

@@ -28,7 +28,8 @@ class TuningError(ValueError):
 class Tuning:
     """`trials` points are tried at most, the usual one first; `search` says which, and `seed` what it draws. Trials are
     to end by `until`, and what is timed again by `last`, by this machine's monotonic clock; None for no such end.
-    Options that are `held` keep the values that the request has."""
+    Options that are `held` keep the values that the request has. Where `replay` names a recorded space, that is
+    searched, by the times that it has, whatever the request's model is."""
 
     trials: int = DEFAULT_TRIALS
     search: SearchName = "guided"
@@ -36,6 +37,7 @@ class Tuning:
     until: float | None = None
     last: float | None = None
     held: tuple[str, ...] = ()
+    replay: str = ""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Tuning:

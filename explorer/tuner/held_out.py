@@ -60,6 +60,17 @@ def kernel_of(space: Recorded) -> str:
     return space.name.partition("/")[0]
 
 
+def others_of(
+    space: Recorded, spaces: Sequence[Recorded], examples: Sequence[Example], *, with_twins: bool
+) -> list[Example]:
+    """The examples of the other spaces, or of those of other kernels."""
+    return [
+        example
+        for other, example in zip(spaces, examples, strict=True)
+        if other is not space and not (with_twins and kernel_of(other) == kernel_of(space))
+    ]
+
+
 def held_out(
     spaces: Sequence[Recorded],
     train: Train | None,
@@ -67,22 +78,19 @@ def held_out(
     *,
     with_twins: bool,
     replays: int = REPLAYS,
+    inputs: Callable[[Recorded], NDArray[np.float32]] = recorded_inputs,
 ) -> list[HeldOut]:
     """Each space in turn, by a model that was trained on the others: on all of them, or, `with_twins` left out too, on
-    those of other kernels. Without `train` nothing is predicted. Points with the same machine code count once, for
+    those of other kernels. `inputs` is what it is given of a
+    space. Without `train` nothing is predicted. Points with the same machine code count once, for
     random search too."""
     spaces = [space.without_repeats() for space in spaces]
-    examples = [(recorded_inputs(space), space.times()) for space in spaces]
+    examples = [(inputs(space), space.times()) for space in spaces]
     found = []
     for number, space in enumerate(spaces):
         predicted = None
         if train is not None:
-            others = [
-                example
-                for other, example in zip(spaces, examples, strict=True)
-                if other is not space and not (with_twins and kernel_of(other) == kernel_of(space))
-            ]
-            predicted = train(others)(examples[number][0])
+            predicted = train(others_of(space, spaces, examples, with_twins=with_twins))(examples[number][0])
         found.append(_judged(space, examples[number][1], predicted, searches, replays))
     return found
 

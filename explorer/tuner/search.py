@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.tuner.kriging import Kriging
 from explorer.tuner.points import ABSENT, Mask, Points
 
 Predicted = NDArray[np.float64] | None
@@ -189,70 +189,39 @@ def _child(
 
 AHEAD = 16
 """Points that are told as coming, the next one first."""
-NOISE = 0.02
-"""Deviation of the logarithm of a time from what it would be in the mean: that of short kernels, cold."""
-REACH = 0.6
-"""Distance in normalised ordinals over which errors of a prediction are alike, for a gene that is looked at alone."""
 
 
 def guided(points: Points, trials: Trials, predicted: Predicted, seed: int = 0) -> None:
-    """Ours: the model is corrected by what was timed, and the point is taken next that is expected to improve on the
-    best the most (Jones, Schonlau and Welch 1998).
-
-    How far times are off what is predicted, in their logarithm, is thought to be a Gaussian process over the normalised
-    ordinals, in which a gene that only one of two points has sets them as far apart as can be. Without a model the mean
-    of what was timed is predicted everywhere."""
-    near = _likeness(points)
-    base = np.zeros(len(points)) if predicted is None else np.log(np.maximum(predicted, 1e-12))
-    random = np.random.default_rng(seed)
+    """Ours: what is predicted is corrected by what was timed (`kriging`), and the point is taken next that is expected
+    to improve on the best the most (Jones, Schonlau and Welch 1998). Of points that are as good the first is taken;
+    without a model, where that is most of them at first, any."""
+    base = None if predicted is None else np.log(np.maximum(predicted, 1e-12))
+    known, random = Kriging(points, base), np.random.default_rng(seed)
     try:
-        trials.take(points.usual)
+        _take_known(trials, points.usual, known)
         while len(trials.order) < len(points):
-            trials.take(_most_promising(near, base, trials, random))
+            _take_known(trials, _most_promising(known, trials, random, predicted is not None), known)
     except BudgetSpent:
         pass
 
 
-def _likeness(points: Points) -> Callable[[list[int]], NDArray[np.float64]]:
-    """A function that gives how alike the errors at some points are to those at all, float64 [some, points]."""
-    at, has = np.nan_to_num(points.coordinates).astype(np.float64), points.ordinals != ABSENT
-    words = np.array([any(isinstance(value, str) for value in gene.values) for gene in points.genes], np.bool_)
-    reach = REACH * np.sqrt(max(1, len(points.genes)))
-
-    @cache
-    def row(one: int) -> NDArray[np.float64]:
-        apart = (at[one] - at) ** 2
-        apart = np.where(words, (apart > 0).astype(np.float64), apart)
-        apart = np.where(has[one] == has, apart, 1.0)
-        return np.asarray(np.exp(-apart.sum(1) / (2 * reach**2)))
-
-    return lambda some: np.stack([row(one) for one in some])
+def _take_known(trials: Trials, point: int, known: Kriging) -> None:
+    """Takes a point, and notes its time if it has one. Raises BudgetSpent."""
+    if np.isfinite(time := trials.take(point)):
+        known.add(point, float(np.log(time)))
 
 
-def _most_promising(
-    near: Callable[[list[int]], NDArray[np.float64]],
-    base: NDArray[np.float64],
-    trials: Trials,
-    random: np.random.Generator,
-) -> int:
-    """The point that was not timed with the largest expected improvement; of equal ones any."""
-    left = trials.left(len(base))
-    valid = [point for point in trials.order if np.isfinite(trials.times[point])]
+def _most_promising(known: Kriging, trials: Trials, random: np.random.Generator, is_led: bool) -> int:
+    """The point that was not timed with the largest expected improvement."""
+    left = trials.left(len(known.base))
+    valid = [trials.times[point] for point in trials.order if np.isfinite(trials.times[point])]
+    if not valid and is_led:
+        return int(np.argmin(np.where(left, known.base, np.inf)))
     if not valid:
         return int(random.choice(np.flatnonzero(left)))
-    logs = np.log([trials.times[point] for point in valid])
-    errors = logs - base[valid]
-    offset = float(np.mean(errors))  # a model's unit is its own
-    alike = near(valid)
-    spread = max(float(np.std(errors)), NOISE)
-    own = spread**2 * alike[:, valid] + NOISE**2 * np.eye(len(valid))
-    weights = np.linalg.solve(own, spread**2 * alike)
-    mean = base + offset + (errors - offset) @ weights
-    variance = np.maximum(spread**2 - (spread**2 * alike * weights).sum(0), 1e-12)
-    gain = _expected_improvement(float(logs.min()), mean, np.sqrt(variance))
-    gain = np.where(left, gain, -np.inf)
+    gain = np.where(left, _expected_improvement(float(np.log(min(valid))), *known.expected()), -np.inf)
     best = np.flatnonzero(gain >= gain.max() - 1e-15)
-    found = int(best[random.integers(len(best))])
+    found = int(best[0 if is_led else random.integers(len(best))])
     trials.coming([found, *np.argsort(-gain, kind="stable")[:AHEAD].tolist()])
     return found
 

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Container
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -98,112 +99,140 @@ def create_app(
     """
     metrics = Metrics()
     taught = classroom or Classroom()
-    assistant: MCPServer | None = None
-    concurrent = concurrent_runs or limits.concurrent_runs()
     shared = None if among is None else SharedFile(among.file)
+    concurrent = concurrent_runs or limits.concurrent_runs()
+    work = Work(data_dir, quiet, among, broker, compile_seconds, run_seconds, run_memory, concurrent, runs_waiting)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        at_once = max(1, share(limits.concurrent_compiles(), among))
-        late_at_once = max(1, share(limits.concurrent_late(), among))
-        app.state.dropped.open()
-        folders = [*([data_dir.resolve()] if data_dir else []), app.state.dropped.folder]
-        settings: dict[str, Any] = {"folders": folders, "quiet": quiet}
-        compilers = WorkerPool(
-            "compile", concurrent=at_once, spare=share(1, among), memory=limits.COMPILE_MEMORY, **settings
-        )
-        app.state.compilers = compilers
-        app.state.late = late = WorkerPool(
-            "compile",
-            concurrent=late_at_once,
-            spare=0,
-            memory=limits.COMPILE_MEMORY,
-            niceness=limits.LATE_NICENESS,
-            **settings,
-        )
-        app.state.compiler = CompileService(
-            compilers,
-            at_once,
-            compile_seconds,
-            late=late,
-            late_concurrent=late_at_once,
-            shared=None if shared is None else SharedAnswers(shared),
-            ended=metrics.compiled,
-        )
-        new_pool = partial(WorkerPool, "reuse", spare=0, memory=limits.RUN_MEMORY, **settings)
-        app.state.reuse = ReuseService(new_pool, run_seconds)
-        if broker is None:
-            role: Role = "run" if app.state.compile_refused else "run-compiling"
-            runners = WorkerPool(role, concurrent=concurrent, memory=run_memory, **settings)
-            app.state.runs = RunQueue(runners, concurrent, run_seconds, runs_waiting, ended=metrics.ran)
-            app.state.runners = runners
-        else:
-            app.state.runs = app.state.runners = _over_streams(broker, run_seconds)
-            app.state.sharing = _shared(broker, taught, app.state)
-        await app.state.keeper.open()
-        writing = None if app.state.numbers is None else asyncio.create_task(app.state.numbers.keep_writing())
-        compilers.open()
-        late.open()
-        app.state.runners.open()
-        await app.state.sharing.open()
-        try:
-            async with _assisting(assistant):
-                yield
-        finally:
-            await app.state.checker.close()
-            await app.state.reuse.close()
-            await app.state.dropped.close()
-            await app.state.sharing.close()
-            await app.state.runs.close()
-            await app.state.runners.close()
-            await late.close()
-            await compilers.close()
-            await app.state.keeper.close()
-            if writing is not None:
-                writing.cancel()
-            if shared is not None:
-                await shared.close()
+        async with _opened(app.state, work, shared), _assisting(app.state.assistant):
+            yield
 
     app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
     app.state.data_dir = data_dir
     app.state.compile_refused = _compile_refused(compile_peers)
-    app.state.classroom = taught
-    app.state.students = taught.admission
-    is_first = among is None or among.number == 0
-    app.state.keeper = Keeper(store, broker is not None, taught.remember, tidies=is_first)
-    app.state.sharing = Alone(taught)
-    app.state.checker = Checker("" if broker is None else token_hex(4))
-    app.state.sessions = set()
-    refused = "" if broker is None else NO_FILES
-    app.state.dropped = DroppedFiles(partial(_reader, quiet), partial(_has_page, app.state), refused)
-    app.state.shown_texts = ShownTexts()
     app.state.metrics, app.state.metrics_for = metrics, tuple(metrics_for)
+    _hold(app.state, work, taught, store)
     app.state.numbers = None
     if among is not None and shared is not None:
         taught.remember(among.secret)  # until the queue has told that of all servers
         app.state.numbers = SharedNumbers(shared, among.number, partial(families, metrics, app.state))
-    described = health.router, monitoring.router, api.router, dropping.router, runs.router, keeping.router
-    app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
-    routers = *described, openapi.router, students.joining, pages.router, guide.router, story.router, heat.router
-    for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
-        _answer_head(router)
-        app.include_router(router)
-    if assistants:
-        from explorer.web.assistants import mcp  # which needs a package that nothing else does
-
-        assistant = mcp.endpoint(app)
-        app.router.routes.extend(mcp.routes(assistant))
+    _include_routers(app)
+    app.state.assistant = _assistant(app) if assistants else None
     app.mount("/static", PackedFiles(directory=CHECKOUT / "static", check_dir=False), name="static")
-    app.add_exception_handler(Exception, _failed)
-    app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _not_allowed)
-    app.add_exception_handler(students.NotInClassError, students.not_in_class)
-    app.add_exception_handler(RequestValidationError, _misunderstood)
+    _answer_errors(app)
     app.add_middleware(GZipMiddleware, minimum_size=limits.PACKED_FROM_BYTES, compresslevel=limits.PACKING_LEVEL)
     app.add_middleware(RequestLimits, streamed={dropping.PATH})
     app.add_middleware(KnownHosts, hosts=hosts)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(CountRequests, metrics=metrics)
     return app
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where a server compiles and runs, and how much of it; `create_app` says what each is."""
+
+    data_dir: Path | None
+    quiet: bool
+    among: Among | None
+    broker: Broker | None
+    compile_seconds: float
+    run_seconds: float
+    run_memory: int
+    concurrent: int
+    waiting: int
+
+    def place(self, state: State, shared: SharedFile | None) -> None:
+        """Put those that compile and run into the application's state; they are yet to be opened."""
+        folders = [*([self.data_dir.resolve()] if self.data_dir else []), state.dropped.folder]
+        new_pool = partial(WorkerPool, folders=folders, quiet=self.quiet)
+        self._place_compilers(state, partial(new_pool, "compile", memory=limits.COMPILE_MEMORY), shared)
+        state.reuse = ReuseService(partial(new_pool, "reuse", spare=0, memory=limits.RUN_MEMORY), self.run_seconds)
+        if self.broker is not None:
+            state.runs = state.runners = _over_streams(self.broker, self.run_seconds)
+            state.sharing = _shared(self.broker, state.classroom, state)
+            return
+        role: Role = "run" if state.compile_refused else "run-compiling"
+        state.runners = new_pool(role, concurrent=self.concurrent, memory=self.run_memory)
+        ended = state.metrics.ran
+        state.runs = RunQueue(state.runners, self.concurrent, self.run_seconds, self.waiting, ended=ended)
+
+    def _place_compilers(self, state: State, new_pool: partial[WorkerPool], shared: SharedFile | None) -> None:
+        at_once = max(1, share(limits.concurrent_compiles(), self.among))
+        late_at_once = max(1, share(limits.concurrent_late(), self.among))
+        state.compilers = new_pool(concurrent=at_once, spare=share(1, self.among))
+        state.late = new_pool(concurrent=late_at_once, spare=0, niceness=limits.LATE_NICENESS)
+        state.compiler = CompileService(
+            state.compilers,
+            at_once,
+            self.compile_seconds,
+            late=state.late,
+            late_concurrent=late_at_once,
+            shared=None if shared is None else SharedAnswers(shared),
+            ended=state.metrics.compiled,
+        )
+
+
+@asynccontextmanager
+async def _opened(state: State, work: Work, shared: SharedFile | None) -> AsyncIterator[None]:
+    """The application while it serves."""
+    state.dropped.open()
+    work.place(state, shared)
+    await state.keeper.open()
+    writing = None if state.numbers is None else asyncio.create_task(state.numbers.keep_writing())
+    for pool in (state.compilers, state.late, state.runners):
+        pool.open()
+    await state.sharing.open()
+    try:
+        yield
+    finally:
+        for part in (state.checker, state.reuse, state.dropped, state.sharing, state.runs):
+            await part.close()
+        for part in (state.runners, state.late, state.compilers, state.keeper):
+            await part.close()
+        if writing is not None:
+            writing.cancel()
+        if shared is not None:
+            await shared.close()
+
+
+def _hold(state: State, work: Work, taught: Classroom, store: Store | None) -> None:
+    """Put who is served, and what is kept of them, into the application's state."""
+    state.classroom, state.students = taught, taught.admission
+    is_first = work.among is None or work.among.number == 0
+    over_queue = work.broker is not None
+    state.keeper = Keeper(store, over_queue, taught.remember, tidies=is_first)
+    state.sharing = Alone(taught)
+    state.checker = Checker(token_hex(4) if over_queue else "")
+    state.sessions = set()
+    refused = NO_FILES if over_queue else ""
+    state.dropped = DroppedFiles(partial(_reader, work.quiet), partial(_has_page, state), refused)
+    state.shown_texts = ShownTexts()
+
+
+def _include_routers(app: FastAPI) -> None:
+    described = health.router, monitoring.router, api.router, dropping.router, runs.router, keeping.router
+    app.state.describe = cache(partial(openapi.describe, app.title, app.version, described))
+    routers = *described, openapi.router, students.joining, pages.router, guide.router, story.router, heat.router
+    for router in (*routers, students.router, collecting.students, desk.entry, desk.router, collecting.router):
+        _answer_head(router)
+        app.include_router(router)
+
+
+def _answer_errors(app: FastAPI) -> None:
+    app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, _not_allowed)
+    app.add_exception_handler(students.NotInClassError, students.not_in_class)
+    app.add_exception_handler(RequestValidationError, _misunderstood)
+
+
+def _assistant(app: FastAPI) -> MCPServer:
+    from explorer.web.assistants import mcp  # which needs a package that nothing else does
+
+    assistant = mcp.endpoint(app)
+    app.router.routes.extend(mcp.routes(assistant))
+    return assistant
 
 
 def _compile_refused(offered: bool) -> str:

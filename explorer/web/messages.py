@@ -87,11 +87,12 @@ class Side(_Message):
 
 class TuneMessage(_Message):
     """That a run is a search for what is faster: how many points it may try, which search says which, and the seed of
-    what that draws."""
+    what that draws. With `replay` a recorded space of that name is searched, whatever the text is."""
 
     trials: Annotated[int, Field(ge=FEWEST_TRIALS, le=MOST_TRIALS)] = DEFAULT_TRIALS
     search: SearchName = "guided"
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    replay: Name = ""
 
 
 class RunMessage(_Message):

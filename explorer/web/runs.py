@@ -98,7 +98,10 @@ _FAILED = {
     "/api/run",
     openapi_extra=takes(RunMessage, EXAMPLE),
     responses={
-        200: {"model": answers.RunResult, "content": {NDJSON: {"schema": {"type": "string", "description": _LINES}}}},
+        200: {
+            "model": answers.RunResult | answers.ReplayedResult,
+            "content": {NDJSON: {"schema": {"type": "string", "description": _LINES}}},
+        },
         **answers.BODIES,
         **answers.LEFT,
         **{status: {"model": answers.RunFailure, "description": about} for status, about in _FAILED.items()},

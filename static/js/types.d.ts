@@ -371,7 +371,7 @@ export interface Failed {
 
 // --- a run's result: runtime/runs/request.py (Setup.description) and on_cpu.py, on_dae.py, on_gpu.py
 
-export type Result = Right | Wrong;
+export type Result = Right | Wrong | Replayed;
 export type Right = CpuResult | GpuResult | DaeResult;
 
 export interface Checked {
@@ -438,6 +438,24 @@ export interface Ratio {
   level?: number;
   pairs?: number;
 }
+/** A search of a space that was recorded: nothing ran. */
+export interface Replayed {
+  event: "result";
+  matches_reference: true;
+  target: "recording";
+  message: string;
+  name: string;
+  device: string;
+  source: string;
+  date: string;
+  sizes: Sizes;
+  options: Options;
+  text: string;
+  tuned: Tuned;
+  against?: undefined;
+  repeated?: boolean;
+}
+
 /** No figure of a wrong result is shown. */
 export interface Wrong extends Checked {
   matches_reference: false;
@@ -686,7 +704,8 @@ export interface RunOrder extends Choices {
   peers?: boolean;
   torch_compile?: boolean;
   against?: Choices & { compiled: ShownProgram | null };
-  tune?: { trials: number; search: "guided" | "genetic" | "random"; seed: number };
+  /** `replay` names a recorded space that is searched instead; "" for none. */
+  tune?: { trials: number; search: "guided" | "genetic" | "random"; seed: number; replay?: string };
 }
 /** What the stages show, which the server holds a run against. */
 export interface ShownProgram {

@@ -17,6 +17,7 @@ def test_columns_have_the_reuse_that_follows_from_two_figures() -> None:
     assert [round(_core.reuse_of(graph), 2) for graph in _core.SAMPLES] == [0.41, 0.22, 0.06, 0.75]
 
 
+@pytest.mark.sweep
 def test_figure_3_is_met_as_far_as_it_is_fitted() -> None:
     found = {graph: _core.simulated(graph, CARRIED) for graph in _core.SAMPLES}
     for graph, core in found.items():

@@ -30,7 +30,7 @@ def small(row):
     return replace(row, graph="tiny") if isinstance(row, rows.LayerRow) else row
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("row", SMALL, ids=lambda row: row.name)
 def test_every_row_computes_what_its_reference_and_its_peers_do(row):
     problem = small(row).problem("cpu", "FB15k-237")

@@ -48,7 +48,7 @@ def test_spaces_have_names_and_files_of_their_own() -> None:
     assert len({record.file_of(*each) for each in wanted}) == len(wanted) == 2 * len(SPACES)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [record.named(space, data) for space in SPACES for data in space.inputs])
 def test_spaces_have_as_many_points_as_issue_17_asks_for(name: str, tmp_path: Path) -> None:
     """500 to 4,000, and the usual one is what the heuristics choose for that data."""
@@ -245,7 +245,7 @@ def test_spaces_are_packed_once_they_are_whole(
     assert record.main([*given, "--known", f"{tmp_path / 'first'}"]) == 1
     assert f"of {count}" in capsys.readouterr().out
     assert record.main([*given, "--known", f"{tmp_path / 'first'},{tmp_path / 'rest'}"]) == 0
-    found = Recorded.load(into / "small-bags.json.xz")
+    found = Recorded.load(into / "small" / "bags.json.xz")
     assert found.name == "Small/bags"
     assert len(found.trials) == count
     assert found.valid.all()

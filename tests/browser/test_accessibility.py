@@ -43,7 +43,7 @@ def _violations_in(page: Page, theme: Theme) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("width", [1600, 1024, 390])
+@pytest.mark.parametrize("width", [1600, *(pytest.param(width, marks=pytest.mark.sweep) for width in (1024, 390))])
 def test_the_page_as_it_opens(open_page: OpenPage, axe: str, width: int) -> None:
     page = open_page(width=width, height=900)
     expect(page.locator("#status")).to_contain_text("Up to date")
@@ -72,7 +72,7 @@ def test_a_broken_model(open_page: OpenPage, axe: str) -> None:
     assert violations(page, axe) == []
 
 
-@pytest.mark.parametrize("target", ["dae", "cpu"])
+@pytest.mark.parametrize("target", ["dae", pytest.param("cpu", marks=pytest.mark.sweep)])
 def test_a_run(open_page: OpenPage, axe: str, target: str) -> None:
     page = open_page("/?example=kge/transe_l2")
     edit_of(page)
@@ -81,6 +81,7 @@ def test_a_run(open_page: OpenPage, axe: str, target: str) -> None:
     assert violations(page, axe) == []
 
 
+@pytest.mark.sweep
 def test_an_operation_with_its_levels_compared(open_page: OpenPage, axe: str) -> None:
     page = open_page("/?example=embedding/sls")
     edit_of(page)
@@ -108,6 +109,7 @@ def test_two_option_sets_and_a_search(open_page: OpenPage, axe: str) -> None:
     assert violations(page, axe) == []
 
 
+@pytest.mark.sweep
 def test_a_drawn_graph(open_page: OpenPage, axe: str) -> None:
     page = open_page("/?example=rgnn/rgat")
     edit_of(page)

@@ -174,7 +174,7 @@ def test_the_menu_of_exports_opens_below_its_button(open_page: OpenPage) -> None
     assert page.locator("#exports").evaluate("menu => menu.scrollWidth <= menu.clientWidth")
 
 
-@pytest.mark.parametrize("width", [1024, 390])
+@pytest.mark.parametrize("width", [pytest.param(1024, marks=pytest.mark.sweep), 390])
 def test_all_actions_are_there_on_small_screens(open_page: OpenPage, width: int) -> None:
     page = open_page("/", width=width, height=844)
     expect(page.locator("#status")).to_contain_text("Up to date")

@@ -73,6 +73,7 @@ def test_a_run_shows_times_peers_limits_and_kernels(open_page: OpenPage) -> None
     expect(page.locator("#run-history")).to_contain_text("gpu")
 
 
+@pytest.mark.sweep
 def test_a_layer_shows_its_graph_and_axe_finds_nothing(open_page: OpenPage) -> None:
     page = open_page("/?example=rgnn/rgcn")
     run_on_gpu(page, "tiny", repeat=1)

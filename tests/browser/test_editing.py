@@ -173,6 +173,7 @@ def test_a_precision_is_chosen_and_kept(open_page: OpenPage) -> None:
     expect(pane(page, "cuda")).to_contain_text("multiply_tf32<")
 
 
+@pytest.mark.sweep
 def test_the_inspector_by_chunks_shows_their_sizes(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)
@@ -189,6 +190,7 @@ def test_the_inspector_by_chunks_shows_their_sizes(open_page: OpenPage) -> None:
     expect(pane(page, "cuda")).not_to_contain_text("buf_idx")
 
 
+@pytest.mark.sweep
 def test_the_tiles_of_sums_are_set_where_there_are_sums(open_page: OpenPage) -> None:
     page = open_page()  # TransR
     edit_of(page)

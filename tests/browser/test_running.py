@@ -186,6 +186,7 @@ def test_sizes_that_data_fixes_stand_everywhere_and_those_of_the_reader_come_bac
     expect(page.locator("#run-sizes")).to_have_text("D 100, from products/5000")
     expect(pane(page, "dlc")).to_contain_text("size D = 100")
     page.locator('.seg [data-target="cpu"]').click()
+    page.locator("#run-repeat").fill("3")
     page.locator("#run").click()
     expect(page.locator("#run-check")).to_contain_text("D 100, from products/5000")
     page.locator("#run-data").select_option("tiny")
@@ -209,6 +210,7 @@ def test_a_run_waits_for_the_edit_that_it_is_of_and_carries_its_program(open_pag
     edit_of(page)
     page.locator("#dock-toggle").click()
     page.locator('.seg [data-target="cpu"]').click()
+    page.locator("#run-repeat").fill("3")
     for change_it, size, function in (
         (lambda: page.locator("#sizes .field").fill("16"), "16", "sum"),
         (lambda: change(page, "sum(", "max("), "16", "max"),

@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 import explorer
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs import events
+from explorer.tuner import shipped
 from explorer.tuner.space import widest
 from tests.browser.conftest import OpenPage
 from tests.browser.driving import edit_of, expect_edit_after
@@ -294,3 +295,26 @@ def test_decisions_of_kernels_are_taken_over_and_compared(open_page: OpenPage, a
     for key in changed:
         expect(page.locator(f'[data-decision="{key}"]:is(select, input)')).to_have_value(json.dumps(best[key]))
     expect(page.locator(".decisions .no")).to_have_count(0)
+
+
+def test_without_a_gpu_a_recording_is_searched_and_says_so(open_page: OpenPage) -> None:
+    page = open_page(SLS)
+    up_to_date(page)
+    if page.locator("#dock-body").is_hidden():
+        page.locator("#dock-toggle").click()
+    recordings = page.get_by_role("combobox", name="tune on")
+    names = [option.get_attribute("value") for option in recordings.locator("option").all()]
+    assert names == ["", *shipped.names()]
+    recordings.select_option(shipped.names()[-1])
+    tune(page, 16)
+    expect(page.locator("#run-source")).to_have_text("replayed")
+    expect(page.locator("#run-device")).to_contain_text("recorded on NVIDIA H")
+    expect(page.locator("#run-check")).to_contain_text("Nothing ran now")
+    expect(page.locator("#run-summary")).to_contain_text("the best of 16 trials")
+    expect(curve(page)).to_have_accessible_name("Best so far by trial, replayed")
+    expect(page.locator("#run-detail")).to_contain_text("without this one")
+    expect(page.locator("#run-main path.ref.dash")).to_have_count(1)
+    expect(page.get_by_role("button", name="Use these")).to_have_count(0)
+    recordings.select_option("")
+    tune(page, 4)
+    expect(page.locator("#run-source")).to_have_text("simulated")

@@ -51,11 +51,24 @@ def test_a_run_on_a_gpu_prints_its_times_and_kernels(
     assert " threads, " in out
 
 
+def beside_a_run(capsys: pytest.CaptureFixture[str], model: Path, *peers: str) -> list[str]:
+    """What the command line prints of peers."""
+    asked = [word for peer in peers for word in ("--peer", peer)]
+    run = ("run", model, "--on", "cpu", "--batch", "4", "--repeat", "2", "--timeout", "500")
+    _, out, _ = called(capsys, *run, *asked)
+    return [line for line in out.splitlines() if line.startswith("  beside")]
+
+
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 def test_pytorch_is_timed_beside_a_run_on_the_processor(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    beside = ("--peer", "eager", "--peer", "compile", "--timeout", "500")
-    _, out, _ = called(capsys, "run", model, "--on", "cpu", "--batch", "4", "--repeat", "2", *beside)
-    eager, compiled = [line for line in out.splitlines() if line.startswith("  beside")]
+    (eager,) = beside_a_run(capsys, model, "eager")
+    assert "eager PyTorch: median" in eager
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+def test_both_forms_of_pytorch_are_timed_beside_a_run(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    eager, compiled = beside_a_run(capsys, model, "eager", "compile")
     assert "eager PyTorch: median" in eager
     if shutil.which("g++"):
         assert " s to compile, not counted" in compiled

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.runtime.runs.console import _tuned_lines
 from tests.cli.calling import OPS, called, explorer, runs_here
 
 
@@ -170,3 +171,12 @@ def test_a_schedule_that_cannot_be_written_is_told_first(
     assert (status, "--schedule goes with --on gpu" in errors) == (2, True)
     status, _, errors = called(capsys, "tune", OPS / "sls.emb", "--on", "gpu", "--schedule", tmp_path / "no" / "out")
     assert (status, "cannot be written: No such file" in errors) == (2, True)
+
+
+def test_a_schedule_that_was_chosen_is_what_there_is_to_give() -> None:
+    tuned = {"usual": 2.0, "best": 1.0, "metric": "ms", "gain": 2.0, "part": "", "trials": 2, "points": 4, "why": []}
+    own = {**tuned, "options": {}, "machine": {}, "kept": False}
+    (given,) = [line for line in _tuned_lines({**own, "schedule": {"SLS_0.lanes": 8}}) if line.startswith("  give ")]
+    assert "--schedule FILE" in given
+    (given,) = [line for line in _tuned_lines({**own, "schedule": {}}) if line.startswith("  give ")]
+    assert "nothing: the usual choice is the fastest" in given

@@ -105,7 +105,7 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 5
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @layers
 @settings
 @pytest.mark.parametrize("on", [*INTERPRETED, *TARGETS])

@@ -81,7 +81,7 @@ def test_ops(path, vlen, grad):
     assert_same(made, run)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @embeddings
 @pytest.mark.parametrize("switches", [*((switch,) for switch in SWITCHES), SWITCHES], ids="-".join)
 def test_ops_with_what_is_specific_to_models(path, switches):

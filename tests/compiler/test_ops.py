@@ -92,7 +92,7 @@ def in_torch(graph, arrays):
     return arrays | tensors
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @ops
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_every_stage_computes_what_pytorch_does(path, lengths):
@@ -104,7 +104,7 @@ def test_every_stage_computes_what_pytorch_does(path, lengths):
     np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @ops
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_gradients_are_those_of_autograd(path, lengths):

@@ -72,6 +72,7 @@ def assert_right(path: Path, side: str, number: int, grad: bool, places: tuple[s
     assert not found, (dict(model.sizes), changed(setting), found)
 
 
+@pytest.mark.sampled(2)
 @examples
 def test_an_example_under_a_setting_of_a_sample(path):
     number = crc32(path.stem.encode())

@@ -146,7 +146,7 @@ def test_every_stage_of_a_random_layer_parses_back(count: int) -> None:
     parses_back()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @ALL_SETTINGS
 @pytest.mark.parametrize("case", FOUND)
 def test_what_random_layers_found(case: str, setting: dict[str, bool]) -> None:

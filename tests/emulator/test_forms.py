@@ -11,7 +11,7 @@ from tests.compiler.set_forms import SET_FORMS
 TEXTS = {name: form.text for name, form in (*FORMS.items(), *SET_FORMS.items())}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_kernels_of_a_form(emulated: Setting, name: str) -> None:
     for case in cases_of(TEXTS[name]):

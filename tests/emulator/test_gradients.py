@@ -8,7 +8,7 @@ from benchmarks.gpu_check import Case, Setting, check_gradients, gradient_cases
 from tests.emulator.cases import SIZES, as_parameters
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", as_parameters(gradient_cases(SIZES)))
 def test_the_kernels_of_a_backward_pass(emulated: Setting, case: Case) -> None:
     outcome = check_gradients(emulated, case)

@@ -8,7 +8,7 @@ from benchmarks.gpu_check import Case, Setting, check_rows, layer_cases
 from tests.emulator.cases import SIZES, as_parameters
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", as_parameters(layer_cases(SIZES)))
 def test_the_kernels_of_a_layer(emulated: Setting, case: Case) -> None:
     outcome = check_rows(emulated, case)

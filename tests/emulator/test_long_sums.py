@@ -31,7 +31,7 @@ GRAPHS = {
 """The last has more nodes and edges than a piece of a long sum."""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_gradients_of_parameters(emulated: Setting, name: str) -> None:
     for case in cases_of(PARAMETERS[name]):

@@ -10,6 +10,7 @@ from tests.compiler.schedule.test_negatives import SCORES
 SIZES = {"vectors": 20, "odd": 33}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["two matrices", "product of both", "own product", "one matrix"])
 @pytest.mark.parametrize("end", ["tail:5", "head:3"])
 def test_the_backward_pass_of_a_score_with_negatives(emulated: Setting, name: str, end: str) -> None:

@@ -14,6 +14,7 @@ MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5
 MANY_PAIRS = GraphPreset(num_nodes=170, num_edges=700, num_ntypes=2, num_etypes=3, reach=1.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("model", "size", "graph"),
     [

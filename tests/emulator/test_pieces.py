@@ -26,6 +26,7 @@ LONG = 3 * 8 * CHUNK + 7
 """Nonzeros of more pieces than three blocks have, of rows that are as wide as a warp."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [32, 100, 128])
 @pytest.mark.parametrize("lengths", [(5, *[0] * 700, LONG, *[0] * 40, *[3] * 20), (LONG, 2, LONG), (0,) * 300 + (1,)])
 @pytest.mark.parametrize("popular", [False, True])

@@ -14,6 +14,7 @@ SKEWED = generate("skewed", GraphPreset(num_nodes=37, num_edges=700, num_ntypes=
 """Nodes of no edge, of a few, and of more than a piece has."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SEGMENT_MODELS)
 def test_a_segment_by_itself(emulated: Setting, name: str) -> None:
     for case in cases_of(SEGMENT_MODELS[name]):

@@ -25,7 +25,7 @@ def program_of(compilation: object) -> DlcProgram:
     return program
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("opt", range(4))
 @pytest.mark.parametrize("negatives", ["none", "tail:3", "head:2"])
 @pytest.mark.parametrize("size", [1, 5, 17])

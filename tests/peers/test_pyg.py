@@ -111,6 +111,7 @@ def test_rgat(pyg, switch):
     close(gradients["w_t"].sum(axis=0), layer.q.grad[:, 0])
 
 
+@pytest.mark.sweep
 def test_rgat_with_heads(pyg):
     weight, ours_s, ours_t, upstream = draw(ETYPES, H, F, G), draw(H, G), draw(H, G), draw(NODES, H * G)
     layer = pyg.nn.RGATConv(F, G, ETYPES, heads=H, bias=False)
@@ -146,6 +147,7 @@ def test_gcn(pyg):
     close(gradients["W"], layer.lin_l.weight.grad.T)
 
 
+@pytest.mark.sweep
 def test_hgt(pyg):
     tensors = {name: draw(NTYPES, H, F, D) for name in "KQV"}
     tensors |= {"A": draw(ETYPES, H, D, D), "M": draw(ETYPES, H, D, D), "mu": draw(ETYPES, H)}

@@ -25,29 +25,9 @@ from explorer.web.instructor.token import Instructor
 from explorer.web.server import Server
 from tests.queue.holding import worker_of
 from tests.web.instructor.classes import CODE, TOKEN, Class, browser
-from tests.web.serving import Gate, Served, eventually
+from tests.web.serving import Gate, NoWorkers, Served, eventually
 
 OURS = Instructor(TOKEN)
-
-
-class NoWorkers:
-    """Stands in for the processes that compile: it refuses every text."""
-
-    warm = True
-    pids = ()
-    retired = 0
-
-    def __init__(self, role: str, **settings: Any) -> None:
-        pass
-
-    def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
-        yield events.failed("refused", "There is no compiler.")
 
 
 class Runs(Gate):
@@ -89,8 +69,7 @@ def servers_of(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("explorer.web.app.WorkerPool", NoWorkers)
         apps = [
-            create_app(broker=broker, classroom=Classroom(instructor, code, places, hand_ins))
-            for broker in brokers[1:]
+            create_app(broker=broker, classroom=Classroom(instructor, code, places, hand_ins)) for broker in brokers[1:]
         ]
         servers = [Server(app, Doorkeeper(1000)) for app in apps]
 

@@ -91,6 +91,7 @@ def test_a_page_that_comes_back_follows_its_run_over_another_connection(
     assert {event["edit"] for event in seen} == {11}
 
 
+@pytest.mark.sweep
 def test_a_killed_process_of_a_real_worker_is_survived(started: Server, worker: subprocess.Popen[str]) -> None:
     from tests.queue.faults import children
 

@@ -9,8 +9,9 @@ from time import perf_counter
 import pytest
 
 from explorer.queue import bodies, client, supervisor
-from explorer.queue.broker import Broker, Posted, Waits
+from explorer.queue.broker import Broker
 from explorer.queue.job import Job
+from explorer.queue.records import Posted, Waits
 from explorer.queue.supervisor import Offer
 from explorer.runtime.runs.events import Event
 from explorer.web.queue import RunQueue

@@ -16,6 +16,7 @@ SMALL = {"D": 19, "K": 5, "F": 6, "G": 17, "H": 2}
 TRIPLES = "".join(f"e{n % 7}\tr{n % 3}\te{n * n % 11}\n" for n in range(40))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", range(4))
 @pytest.mark.parametrize("path", [*SCORES, *LAYERS], ids=lambda path: path.stem)
 def test_every_example_is_right_on_the_machine_at_every_level(path: Path, level: int, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -97,3 +100,16 @@ def test_the_text_figure_has_a_line_for_each_power_of_two() -> None:
     text = figure(reuse(np.array([0, 1, 0, 1])))
     assert "50.0 %" in text
     assert text.count("\n") == 10  # the heading, and 1 to 512
+
+
+def test_what_serves_and_compiles_comes_up_without_numba() -> None:
+    """It takes half as long again with Numba, which counts reuse distances in a process of their own."""
+    script = """
+import sys
+import explorer.web.server
+from explorer.runtime.workers.worker import warm_compile
+warm_compile()
+assert "explorer.runtime.data.locality" in sys.modules
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], timeout=120, check=True)

@@ -58,6 +58,7 @@ def set_up(text: str, folder: Path, **options: Any) -> Setup:
         return made
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_gives_the_reference_and_right_gradients(path: Path, tmp_path: Path) -> None:
     from explorer.runtime.peers import timed as peers

@@ -44,6 +44,7 @@ def hold(there: Bounded, here: Bounded) -> None:
         np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("chunk", ["whole", "small"])
 def test_every_example_means_the_same_there(
@@ -107,6 +108,7 @@ def test_every_form_means_the_same_there(name: str) -> None:
         hold(found[tensor], wanted[tensor])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_all_of_it_is_computed_there(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On PyTorch's device without memory, where what is on another device meets nothing: as a GPU would have it. Taken

@@ -8,6 +8,7 @@ from tests.oracles import kge, rgnn
 from tests.runtime.layer_models import GCN, GRAPH, TEXTS, G, draw, oracle, structure
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TEXTS)
 def test_gradients_of_the_oracle_are_the_differences_of_the_layer(name):
     """Trap 5: every entry of every tensor, with isolated nodes, parallel edges and an unused relation."""

@@ -196,6 +196,7 @@ def test_a_large_table_is_drawn_the_same_on_any_number_of_threads(monkeypatch: p
     assert len(np.unique(drawn[0])) == 35 * 7
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("all_large", "few_rows")
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("kind", CASES)

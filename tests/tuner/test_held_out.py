@@ -80,20 +80,18 @@ def test_the_benchmark_trains_on_recorded_spaces_and_tells_of_each(
 ) -> None:
     pytest.importorskip("torch", reason="training is PyTorch's, which this machine does without")
     from benchmarks import tuner
-    from explorer.tuner.model.network import Network
+    from explorer.tuner.model.inputs import recorded_inputs
     from explorer.tuner.model.training import Training, train
 
     for number, space in enumerate(SPACES[:3]):
         space.save(tmp_path / f"{number}.json.xz")
     short = Training(epochs=3)
-    monkeypatch.setattr(tuner, "OURS", short)
-    monkeypatch.setattr(tuner, "models", lambda: {"short": lambda spaces: train(spaces, short).predict})
-    weights = tmp_path / "weights.npz"
-    assert tuner.main(["--spaces", str(tmp_path), "--replays", "3", "--weights", str(weights)]) == 0
+    of_short = recorded_inputs, lambda spaces: train(spaces, short).predict
+    monkeypatch.setattr(tuner, "models", lambda: {"short": of_short})
+    assert tuner.main(["--spaces", str(tmp_path), "--replays", "3"]) == 0
     told = capsys.readouterr().out
     assert all(told.count(f'"{space.name}"') == 3 for space in SPACES[:3]), "without a model, and left out twice"
     assert told.count("guided") > 3
-    assert np.isfinite(Network.load(weights).predict(np.ones((2, len(Network.load(weights).shift)), np.float32))).all()
     assert tuner.main(["--spaces", str(tmp_path / "none")]) == 2
 
 

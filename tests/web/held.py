@@ -14,7 +14,9 @@ import pytest
 from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.codegen.binary.kept import VARIABLE
 from explorer.runtime.runs.events import Event
+from explorer.runtime.workers.pool import Role, WorkerPool
 from explorer.runtime.workers.worker import compile_for_data
+from tests.web.serving import NoWorkers
 
 COMPILE = nvrtc._compile
 
@@ -47,10 +49,23 @@ def hold_best(folder: Path) -> Iterator[Held]:
     nvrtc.compile_text.cache_clear()
 
 
-class InThisProcess:
+class InThisProcess(NoWorkers):
     """A pool that does a worker's work in a thread, so that a test can hold it back, without a worker's alarm."""
 
     async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         answers = compile_for_data({name: value for name, value in request.items() if name != "seconds"})
         while (event := await asyncio.to_thread(next, answers, None)) is not None:
             yield event
+
+
+@contextmanager
+def without_processes() -> Iterator[None]:
+    """Servers that begin here compile in this process and run nothing: those that they have else take two seconds of a
+    core to come up. What was dropped is read in a process of its own, as ever."""
+
+    def pool(role: Role, **settings: Any) -> Any:
+        return {"look": WorkerPool, "compile": InThisProcess}.get(role, NoWorkers)(role, **settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("explorer.web.app.WorkerPool", pool)
+        yield

@@ -47,8 +47,21 @@ class Gate:
         self._open.set()
 
 
-class NoCompiler:
-    """Stands in for the workers that compile: it refuses every text."""
+class NoWorkers:
+    """Stands in for processes that compile or run: it refuses every text."""
+
+    warm = True
+    pids = ()
+    retired = 0
+
+    def __init__(self, role: str = "", **settings: Any) -> None:
+        pass
+
+    def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
 
     async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         yield events.failed("refused", "There is no compiler.")
@@ -100,7 +113,7 @@ def serving(
     app = app or create_app()
     app.state.runs = RunQueue(gate, 1)
     app.state.runners = app.state.compilers = app.state.late = gate
-    app.state.compiler = CompileService(NoCompiler(), 1)
+    app.state.compiler = CompileService(NoWorkers(), 1)
     server = Server(app, Doorkeeper(most, head_seconds), proxies)
     server.config.lifespan = "off"  # which would start workers
     with socket.create_server(("127.0.0.1", 0), backlog=1000) as listener:

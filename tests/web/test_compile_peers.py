@@ -17,6 +17,7 @@ from explorer.web.app import create_app
 from explorer.web.messages import MessageError, RunMessage
 from explorer.web.runs import run_request
 from explorer.web.server import ServeError, Settings, new_server
+from tests.web.held import without_processes
 
 TEXT = "op Sum(b: bag of row):\n    param T[row, 4]\n    return sum(T[i] for i in b)\n"
 BODY = {"text": TEXT, "on": "cpu", "data": "RM1:L0", "repeat": 2, "torch_compile": True}
@@ -24,7 +25,7 @@ CAN = importlib.util.find_spec("torch") is not None and shutil.which("g++") is n
 
 
 def test_a_server_offers_it_only_where_it_was_started_so() -> None:
-    with TestClient(create_app(), base_url="http://localhost") as client:
+    with without_processes(), TestClient(create_app(), base_url="http://localhost") as client:
         assert "torch.compile is not on offer: it takes a server that was" in client.get("/").text
         refused = client.post("/api/run", json=BODY)
         assert refused.status_code == 422

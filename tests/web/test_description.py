@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs import events
 from explorer.store.store import Store
+from explorer.tuner import shipped
 from explorer.web import api, health, limits, runs
 from explorer.web.app import create_app
 from explorer.web.description import answers
@@ -214,16 +215,17 @@ def test_the_events_of_a_run_are_as_described(on: str, client: TestClient, trans
     assert list(jsonschema.Draft202012Validator(schema).iter_errors({"type": "cancel", "run": "7"}))
 
 
-def test_the_events_of_a_search_are_as_described(client: TestClient, transe: str) -> None:
+@pytest.mark.parametrize(("on", "replay"), [("dae", ""), ("gpu", shipped.names()[0])])
+def test_the_events_of_a_search_are_as_described(on: str, replay: str, client: TestClient, transe: str) -> None:
     schema = client.get("/api/messages.json").json()
     order = {
         "type": "run",
         "run": 1,
         "text": transe,
-        "on": "dae",
+        "on": on,
         "batch": 4,
         "data": "tiny.tsv",
-        "tune": {"trials": 3},
+        "tune": {"trials": 3, "replay": replay},
     }
     jsonschema.validate(order, schema)
     kinds = list[str]()

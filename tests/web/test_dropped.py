@@ -26,6 +26,7 @@ from explorer.web.app import create_app
 from explorer.web.dropped.files import FOLDER, DroppedFiles, NotTakenError
 from explorer.web.dropped.routes import shown_name
 from explorer.web.entrance.students import COOKIE
+from tests.web.held import without_processes
 from tests.web.test_socket import events_of, order
 
 TRIPLES = b"anna\tknows\tben\nben\tknows\tcleo\n"
@@ -324,7 +325,7 @@ def test_where_runs_are_done_elsewhere_it_says_so() -> None:
 
 def test_a_server_leaves_nothing_behind() -> None:
     app = create_app(hosts=frozenset({"testserver"}))
-    with TestClient(app) as client:
+    with without_processes(), TestClient(app) as client:
         client.get("/")
         drop(client, TRIPLES)
         folder = app.state.dropped.folder

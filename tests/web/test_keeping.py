@@ -26,6 +26,7 @@ from explorer.web.instructor.token import Instructor
 from explorer.web.keeping import keeper
 from explorer.web.keeping.keeper import Keeper
 from explorer.web.queue import RunQueue
+from tests.web.held import without_processes
 from tests.web.serving import PATIENCE, Gate, eventually
 
 
@@ -39,7 +40,7 @@ def server(path: Path | None, classroom: Classroom | None = None) -> Iterator[Te
     """A client of a server with that store, whose runs wait for a gate."""
     store = None if path is None else Store(str(path))
     app = create_app(hosts=None, concurrent_runs=1, store=store, classroom=classroom)
-    with TestClient(app) as client:
+    with without_processes(), TestClient(app) as client:
         app.state.gate = Gate()
         app.state.runs = RunQueue(app.state.gate, 1)
         yield client
@@ -209,9 +210,7 @@ def test_who_gave_the_code_need_not_give_it_again_unless_it_changed(path: Path) 
 
 
 @pytest.mark.parametrize(("tidies", "times"), [(True, 1), (False, 0)])
-def test_one_of_several_processes_tidies(
-    path: Path, monkeypatch: pytest.MonkeyPatch, tidies: bool, times: int
-) -> None:
+def test_one_of_several_processes_tidies(path: Path, monkeypatch: pytest.MonkeyPatch, tidies: bool, times: int) -> None:
     monkeypatch.setattr(keeper, "_WRITE_SECONDS", 0.01)
     store, tidied = Store(str(path)), []
 

@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from explorer.runtime.runs import events
+from explorer.tuner import shipped
 from explorer.web import limits
 from explorer.web.instructor.classroom import Classroom, Locks
 from tests.tuner.tune.searching import hold_together, of_kind
@@ -56,3 +57,13 @@ def test_a_search_has_no_place_for_some_fields(field: str, client: TestClient, t
     last = searched(client, transe, on="dae", tune={"trials": 4}, **{field: fields[field]})[-1]
     assert (last["event"], last["kind"]) == ("failed", "refused")
     assert f"no place for what is {field}" in last["message"]
+
+
+def test_a_recording_is_searched_whatever_the_text_is(client: TestClient, transe: str) -> None:
+    name = shipped.names()[0]
+    said = searched(client, transe, on="gpu", tune={"trials": 5, "replay": name})
+    hold_together(said)
+    assert said[-1]["source"] == "replayed"
+    assert said[-1]["device"].startswith("recorded on ")
+    said = searched(client, transe, on="gpu", tune={"trials": 5, "replay": "../" + name})
+    assert f"There is no recording '../{name}'" in said[-1]["message"]

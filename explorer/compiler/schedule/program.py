@@ -11,7 +11,7 @@ from explorer.compiler.decisions import grouped
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import STARTS
-from explorer.compiler.ir.kernels import Count, ScheduledKernel, reads_of
+from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Names, VerificationError, walk
 from explorer.compiler.ir.print.in_place import written_in_place
@@ -61,6 +61,7 @@ from explorer.compiler.schedule.strategies import (
     WARPS,
     misfit,
 )
+from explorer.compiler.schedule.together import named_apart, streaming, with_count
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge, schedule_warps
@@ -105,13 +106,13 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
             return kernels[0]
-        steps = _streaming(result, kernels)
+        steps = streaming(result, kernels)
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     kept = (program.result, *(name for _, name in program.gradients))
     steps = _finished(nests, _scheduled(nests, kept, program, report), report)
     say_unread(program, steps, report)
-    return replace(program, programs=_streaming(program.result, steps), inverses=(), products=())
+    return replace(program, programs=streaming(program.result, steps), inverses=(), products=())
 
 
 def _finished(
@@ -150,7 +151,7 @@ def _scattered(
         flat = flatten_negatives(scatter_sums(nests, inverses, products, report), report)
         changed = flat.count is not None or list(map(id, flat.kernels)) != list(map(id, nests))
         most = most_bytes if changed else report.target.shared_most
-        return tuple(_with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report, most))
+        return tuple(with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report, most))
     except Unsupported as error:
         if not changed:
             raise
@@ -172,47 +173,13 @@ def _each_scheduled(
             report.nests[nest.name] = partial(scheduling.apart().again, nest)
         steps += scheduling.kernels_once(nest)
         made.append((len(steps), len(report.choices)))
-    named = _named_apart(steps)
+    named = named_apart(steps)
     begins = [(0, first), *made[:-1]]
     report.scheduled = [
         ScheduledNest(nest.name, tuple(kernel.name for kernel in named[a:b]), tuple(report.choices[c:d]))
         for nest, (a, c), (b, d) in zip(nests, begins, made, strict=True)
     ]
     return named
-
-
-def _named_apart(kernels: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:
-    """The kernels, a number behind the name of one that has another's: what is left of a nest keeps the nest's name,
-    so that two templates may each have made, say, a kernel that groups its rows. One that keeps its name stays the same
-    object, which has been verified."""
-    names = Names(set())
-    named = ((kernel, names.new(kernel.name)) for kernel in kernels)
-    return tuple(kernel if kernel.name == name else replace(kernel, name=name) for kernel, name in named)
-
-
-def _with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> ScheduledKernel:
-    """The kernel, with how many candidates there are where its arrays need that."""
-    if count is None:
-        return kernel
-    named = {extent for buffer in kernel.buffers for extent in buffer.extents}
-    named |= {name for node in walk(kernel) for name in reads_of(node)}
-    named |= {extent for _, number in kernel.counts for extent in number.names}
-    named -= {name for name, _ in kernel.counts}
-    return replace(kernel, counts=(count, *kernel.counts)) if count[0] in named else kernel
-
-
-def _streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[ScheduledKernel, ...]:
-    """The kernels, those over pieces storing the program's result past the caches if nothing reads it again."""
-    nodes = [node for kernel in kernels for node in walk(kernel)]
-    if any(isinstance(node, loops.Load) and node.buffer == result for node in nodes):
-        return kernels
-
-    def one(kernel: ScheduledKernel) -> ScheduledKernel:
-        stores = any(isinstance(node, loops.Store) and node.target == result for node in walk(kernel))
-        over_pieces = kernel.template == "nonzeros" and stores
-        return replace(kernel, streamed=(*kernel.streamed, result)) if over_pieces else kernel
-
-    return tuple(map(one, kernels))
 
 
 @dataclass(frozen=True)
@@ -446,7 +413,7 @@ class _Scheduling:
             self.report.back_to(said)
             adding = (self._warps_of(found.adding, kernel),)
         steps = (clearing, *adding)
-        return tuple(_with_count(step, found.count) for step in steps)
+        return tuple(with_count(step, found.count) for step in steps)
 
     def _in_segment_parts(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
         """The kernels of parts of few long rows; none where a nest is something else."""
@@ -459,7 +426,7 @@ class _Scheduling:
     def _counted(self, kernel: ScheduledKernel) -> ScheduledKernel:
         """A kernel with how many parts there are, where its arrays need that."""
         for count in self.counts.items():
-            kernel = _with_count(kernel, count)
+            kernel = with_count(kernel, count)
         return kernel
 
     def _cleared_together(self, kernel: loops.Kernel, steps: Sequence[ScheduledKernel]) -> tuple[ScheduledKernel, ...]:

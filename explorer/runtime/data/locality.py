@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.machine.compiled import called, entry
 from explorer.runtime.data.triples import Ids
 
 Numbers = npt.NDArray[np.int64]
@@ -45,6 +44,10 @@ def _pieces(ids: npt.NDArray[Any], told: Told) -> Iterator[Numbers]:
     behind the row's own. A word has the marks of 64 places, and a Fenwick tree sums whole words, so that both stay in
     a processor's cache; when all places are used, the marks move together.
     """
+    from explorer.machine.memory.last_accesses import (
+        count_between,  # loads Numba, half of the time in which a compiler comes up
+    )
+
     rows = _numbered(np.asarray(ids).ravel())
     most = min(len(rows), int(rows.max(initial=-1)) + 1)
     words = max(1, -(-2 * most // WORD))
@@ -55,7 +58,7 @@ def _pieces(ids: npt.NDArray[Any], told: Told) -> Iterator[Numbers]:
     for first in range(0, len(rows), PIECE):
         piece = rows[first : first + PIECE]
         distances = np.empty(len(piece), dtype=np.int64)
-        _count_between(piece, last, owners, marks, tree, reached, distances)
+        count_between(piece, last, owners, marks, tree, reached, distances)
         told(first + len(piece))
         yield distances
 
@@ -65,88 +68,6 @@ def _numbered(ids: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < max(SPARSE * len(ids), PIECE)):
         return np.ascontiguousarray(ids, dtype=np.int32)
     return np.unique(ids, return_inverse=True)[1].reshape(-1).astype(np.int32)
-
-
-@called
-def _bits(word: np.uint64) -> np.uint64:
-    """How many bits of a word are set."""
-    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
-
-
-@called
-def _add(tree: npt.NDArray[np.int32], word: int, amount: int) -> None:
-    place = word + 1
-    while place < len(tree):
-        tree[place] += amount
-        place += place & -place
-
-
-@called
-def _move_together(
-    last: npt.NDArray[np.int32],
-    owners: npt.NDArray[np.int32],
-    marks: npt.NDArray[np.uint64],
-    tree: npt.NDArray[np.int32],
-) -> int:
-    """Gives the marks the first places, in their order; how many there are."""
-    live = 0
-    for place in range(len(owners)):
-        row = owners[place]
-        if last[row] == place:
-            owners[live] = row
-            last[row] = live
-            live += 1
-    marks[:] = 0
-    tree[:] = 0
-    for place in range(live):
-        marks[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
-        tree[(place >> 6) + 1] += 1
-    for place in range(1, len(tree)):
-        above = place + (place & -place)
-        if above < len(tree):
-            tree[above] += tree[place]
-    return live
-
-
-@entry
-def _count_between(
-    rows: npt.NDArray[np.int32],
-    last: npt.NDArray[np.int32],
-    owners: npt.NDArray[np.int32],
-    marks: npt.NDArray[np.uint64],
-    tree: npt.NDArray[np.int32],
-    reached: Numbers,
-    distances: Numbers,
-) -> None:
-    """The distances of some accesses, which go on where `reached` says; see `_pieces`."""
-    now, marked = reached[0], reached[1]
-    for number in range(len(rows)):
-        if now == len(owners):
-            now = _move_together(last, owners, marks, tree)
-        row = rows[number]
-        before = last[row]
-        if before < 0:
-            distances[number] = -1
-            marked += 1
-        else:
-            word, bit = before >> 6, np.uint64(before & 63)
-            up_to = np.int64(_bits(marks[word] << (np.uint64(63) - bit)))
-            place = word
-            while place > 0:
-                up_to += tree[place]
-                place -= place & -place
-            distances[number] = marked - up_to
-            marks[word] &= ~(np.uint64(1) << bit)
-            _add(tree, word, -1)
-        owners[now] = row
-        last[row] = now
-        marks[now >> 6] |= np.uint64(1) << np.uint64(now & 63)
-        _add(tree, now >> 6, 1)
-        now += 1
-    reached[0], reached[1] = now, marked
 
 
 def reuse(ids: npt.NDArray[Any], told: Told = lambda done: None) -> dict[str, Any]:

@@ -72,6 +72,9 @@ def _value(value: float) -> str:
 
 def summary(result: Mapping[str, Any]) -> str:
     """A result in a few lines."""
+    if result["source"] == "replayed":
+        told = f"{result['name']} on gpu: replayed, {result['device']}"
+        return "\n".join([told, *_tuned_lines(result["tuned"])])
     lines = [
         f"{result['name']} on {result['target']}: {result['device']}, {result['source']} {result['date']}",
         f"  {_verdict(result)}",
@@ -121,11 +124,17 @@ def _tuned_lines(tuned: Mapping[str, Any]) -> list[str]:
     return [
         f"  tuned   {tuned['gain']:.3f} times as fast as usual{on_part(tuned)}: {after} instead of {before}, after"
         f" {_many(tuned['trials'], 'trial')} of {_many(tuned['points'], 'point')}",
-        f"  give    {' '.join(flags(tuned)) or 'nothing: the usual choice is the fastest that was found'}",
+        f"  give    {_given(tuned)}",
         *(f"  chosen  {line}" for line in str(Schedule.of(tuned["schedule"])).splitlines()),
         *(["  kept    for later runs of this model on this data and device, which say so"] if tuned["kept"] else []),
         *(f"  why     {sentence}" for sentence in tuned["why"]),
     ]
+
+
+def _given(tuned: Mapping[str, Any]) -> str:
+    """How to ask for what was chosen."""
+    schedule = ["--schedule FILE, as `tune --schedule FILE` writes what is chosen below"] * bool(tuned["schedule"])
+    return " ".join([*flags(tuned), *schedule]) or "nothing: the usual choice is the fastest that was found"
 
 
 def _device_lines(result: Mapping[str, Any]) -> list[str]:

@@ -28,9 +28,10 @@ def queued(position: int, message: str) -> Event:
     return {"event": "queued", "position": position, "message": message}
 
 
-def started(target: TargetName, device: str) -> Event:
-    """Work has begun. `source` says whether the times to come are of a real device."""
-    return {"event": "started", "target": target, "device": device, "source": TARGETS[target].source}
+def started(target: TargetName, device: str, source: Source | None = None) -> Event:
+    """Work has begun. `source` says whether the times to come are of a real device, and of now; None for what is usual
+    on the target."""
+    return {"event": "started", "target": target, "device": device, "source": source or TARGETS[target].source}
 
 
 def progress(what: str, done: int, total: int) -> Event:

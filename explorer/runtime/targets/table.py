@@ -15,7 +15,8 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.pipeline import STAGES
 
 TargetName = Literal["gpu", "cpu", "dae"]
-Source = Literal["measured", "simulated"]
+Source = Literal["measured", "simulated", "replayed"]
+"""Where times are from; those that are replayed were measured when a space was recorded."""
 Outcome = tuple[Any, dict[str, Any]]
 """The result, and gradients by tensor."""
 Compute = Callable[[Any, Mapping[str, Any]], Outcome]

@@ -135,25 +135,16 @@ def collect_rarely() -> None:
 
 
 def warm_run() -> None:
-    """Run a tiny model on each target, so that the first Run answers as fast as the next.
+    """Rehearse on each target, so that the first Run answers as fast as the next.
 
-    It loads Numba and makes or loads the machine code of the simulator, which takes seconds; where there is a GPU, it
-    loads CuPy and makes this process's context on it, and beside that loads PyTorch, which runs are timed beside:
-    another 3 s that the first run does not wait for.
+    Where there is a GPU, it loads PyTorch besides, which runs are timed beside: another 3 s that the first run does not
+    wait for.
     """
-    import numpy as np
-
     import explorer.runtime.run  # noqa: F401
-    from explorer.runtime import compiling
+    from explorer.runtime.rehearsal import rehearse
     from explorer.runtime.targets.table import TARGETS
 
-    compilation = compiling.compile(
-        "score Rehearsal(h: entity, r: relation, t: entity):\n    param E[entity, 2]\n    return norm(E[h] - E[t], 1)\n"
-    )
-    inputs: dict[str, Any] = {index: np.zeros(1, np.int32) for index in "hrt"}
-    for name, target in TARGETS.items():
-        if not target.missing():
-            compilation.run({**inputs, "E": np.zeros((1, 2), np.float32)}, on=name)
+    rehearse(*(name for name, target in TARGETS.items() if not target.missing()))
     if not TARGETS["gpu"].missing():
         threading.Thread(target=warm_peers, name="peers", daemon=True).start()
 

@@ -44,7 +44,7 @@ WORK = ("LDG", "LDGSTS", "LDS", "FFMA", "FADD", "HMMA")
 
 def launch_features(code: Code, sizes: Mapping[str, int]) -> NDArray[np.float32]:
     """Features of each launch of compiled code, float32 [launches, NAMES], where extents have these sizes. Raises
-    ValueError where the code has no machine code."""
+    ValueError where the code has no machine code, or nothing is known of what a kernel takes."""
     if code.binary is None:
         raise ValueError("features are of machine code, and there is none")
     known = dict(sizes)
@@ -52,6 +52,8 @@ def launch_features(code: Code, sizes: Mapping[str, int]) -> NDArray[np.float32]
         known[name] = count.value(known)
     instructions = read_instructions(code.binary.cubin)
     taken = {resources.kernel: resources for resources in code.binary.resources}
+    if unknown := [launch.symbol for launch in code.launches if launch.symbol not in taken]:
+        raise ValueError(f"ptxas has not said what {unknown[0]} takes")
     rows = [
         [*_launched(launch, taken[launch.symbol], known), *_code(instructions[launch.symbol])]
         for launch in code.launches

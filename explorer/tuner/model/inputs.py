@@ -21,8 +21,13 @@ data the arrays with the most lists and the most rows that are picked."""
 def inputs_of(launches: Sequence[NDArray[np.float32]], data: Mapping[str, float]) -> NDArray[np.float32]:
     """What the model is given of points with these launches, each float32 [launches, NAMES], on this data, float32
     [points, WIDTH]."""
-    told = np.array([*_largest(data, "lists", OF_LISTS), *_largest(data, "rows", OF_PICKS)], np.float32)
+    told = of_data(data)
     return np.concatenate([total(launches), np.broadcast_to(told, (len(launches), len(told)))], axis=1)
+
+
+def of_data(data: Mapping[str, float]) -> NDArray[np.float32]:
+    """What is told of the data: of the arrays with the most lists and with the most rows that are picked."""
+    return np.array([*_largest(data, "lists", OF_LISTS), *_largest(data, "rows", OF_PICKS)], np.float32)
 
 
 def recorded_inputs(space: Recorded) -> NDArray[np.float32]:

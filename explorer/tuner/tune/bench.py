@@ -12,6 +12,7 @@ from explorer.compiler.options import Options
 from explorer.runtime.peers.turns import FINALS
 from explorer.runtime.runs.events import Metric, TrialStatus
 from explorer.runtime.runs.request import Setup
+from explorer.runtime.targets.table import TARGETS, Source
 from explorer.runtime.tuning import Tuning
 from explorer.tuner.points import Points
 from explorer.tuner.search import Predicted, Trials
@@ -33,9 +34,11 @@ class Tried:
 
 
 class Bench(ABC):
-    """A model made ready on a target to have its points tried, one after another."""
+    """A model whose points can be tried, one after another."""
 
     metric: ClassVar[Metric]
+    source: Source
+    """Whether values are of a real device, and of now."""
 
     points: Points
     device: str
@@ -43,6 +46,8 @@ class Bench(ABC):
     """What points are expected to take, in any unit, before they are tried."""
     by: str
     """What predicts that, or why nothing does: a sentence."""
+    again = "running what was chosen once more, for the check"
+    """What the result takes, in words; "" where it takes nothing."""
     part = ""
     """What trials are on, where that is not all of the data: "a part of the data"."""
     hurried = False
@@ -50,8 +55,7 @@ class Bench(ABC):
     apart = 0
     """Trials that `settled` may take, which the search leaves it."""
 
-    def __init__(self, setup: Setup, tuning: Tuning) -> None:
-        self.setup = setup
+    def __init__(self, tuning: Tuning) -> None:
         self.tuning = tuning
 
     @abstractmethod
@@ -81,6 +85,15 @@ class Bench(ABC):
     @abstractmethod
     def why(self, chosen: int, trials: Trials) -> list[str]:
         """Why it was chosen, in sentences made of what was counted or measured."""
+
+
+class OnTarget(Bench):
+    """A model set up on a target that is there."""
+
+    def __init__(self, setup: Setup, tuning: Tuning) -> None:
+        super().__init__(tuning)
+        self.setup = setup
+        self.source = TARGETS[setup.request.on].source
 
 
 def likely(trials: Trials, usual: int) -> list[int]:

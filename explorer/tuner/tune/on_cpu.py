@@ -25,7 +25,7 @@ from explorer.runtime.times import ratio_of_medians
 from explorer.runtime.tuning import Tuning
 from explorer.tuner.points import Gene, Points
 from explorer.tuner.search import Predicted, Trials
-from explorer.tuner.tune.bench import Bench, Tried, given_options, is_told_apart, likely, options_of, too_few
+from explorer.tuner.tune.bench import OnTarget, Tried, given_options, is_told_apart, likely, options_of, too_few
 from explorer.tuner.tune.options import OF_MODELS, switches
 from explorer.tuner.tune.worth import shown, worth
 
@@ -52,7 +52,7 @@ def bench(setup: Setup, tuning: Tuning) -> Generator[Event, None, ProcessorBench
     return ProcessorBench(setup, tuning)
 
 
-class ProcessorBench(Bench):
+class ProcessorBench(OnTarget):
     """The processor, with the program of the usual point."""
 
     metric = "ms"

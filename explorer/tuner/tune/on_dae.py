@@ -18,6 +18,7 @@ from explorer.machine.faults import ADVICE, MachineError
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.on_dae import MACHINE as DEVICE
 from explorer.runtime.reference.compare import Check
+from explorer.runtime.rehearsal import rehearse
 from explorer.runtime.runs import basis
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.request import PREPARING, STEPS, Refused, Setup, how_far, sentence
@@ -26,7 +27,7 @@ from explorer.runtime.targets import dae
 from explorer.runtime.tuning import Tuning
 from explorer.tuner.points import Gene, Points
 from explorer.tuner.search import BudgetSpent, Trials
-from explorer.tuner.tune.bench import MACHINE, Bench, Tried, given_options, machine_of, options_of
+from explorer.tuner.tune.bench import MACHINE, OnTarget, Tried, given_options, machine_of, options_of
 from explorer.tuner.tune.options import OF_MODELS, digest, switches
 from explorer.tuner.tune.why_dae import Account, sentences
 
@@ -57,6 +58,8 @@ Space = list[dict[str, tuple[Value, ...]]]
 def bench(setup: Setup, tuning: Tuning) -> Generator[Event, None, MachineBench]:
     """The machine, ready to have points tried. Raises Refused."""
     setup.program("dlc")  # or why there is none
+    yield progress("loading the simulated machine", PREPARING, STEPS)
+    rehearse("dae")  # or its first trial would be thought to be long, and end the search
     part = setup
     if setup.large:
         yield progress("taking a part of the data, to simulate it often", PREPARING, STEPS)
@@ -64,7 +67,7 @@ def bench(setup: Setup, tuning: Tuning) -> Generator[Event, None, MachineBench]:
     return MachineBench(part, tuning, setup)
 
 
-class MachineBench(Bench):
+class MachineBench(OnTarget):
     """The machine over data, or over the part of it that all trials are on."""
 
     metric = "cycles"

@@ -53,11 +53,17 @@ def run(setup: Setup) -> Iterator[Event]:
     make: Callable[[Setup, Tuning], Generator[Event, None, Bench]]
     make = import_module(f"explorer.tuner.tune.{BENCHES[setup.request.on]}").bench
     bench = yield from make(setup, tuning)
+    yield from searched(bench, setup.request.on)
+
+
+def searched(bench: Bench, target: TargetName) -> Iterator[Event]:
+    """Searches what a bench has to choose from, on a target; the last event is `result`. Raises Refused."""
     try:
-        yield started(setup.request.on, bench.device)
+        yield started(target, bench.device, bench.source)
         yield _space(bench)
         found: Found = yield from streamed(partial(_searched, bench))
-        yield progress("running what was chosen once more, for the check", PREPARING, STEPS)
+        if bench.again:
+            yield progress(bench.again, PREPARING, STEPS)
         body = bench.result(found.chosen)
         yield result({**body, "tuned": _tuned(bench, found)})
     except DeviceFault as fault:
@@ -78,9 +84,8 @@ def _space(bench: Bench) -> Event:
     points, usual = bench.points, bench.points.at(bench.points.usual)
     genes = [{"key": gene.key, "values": list(gene.values), "usual": usual.get(gene.key)} for gene in points.genes]
     budget = min(bench.tuning.trials, len(points))
-    source = TARGETS[bench.setup.request.on].source
     about = bench.by, _expected(bench, budget), bench.part
-    return events.space(len(points), genes, bench.metric, source, budget, *about)
+    return events.space(len(points), genes, bench.metric, bench.source, budget, *about)
 
 
 def _expected(bench: Bench, budget: int) -> list[float] | None:

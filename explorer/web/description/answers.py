@@ -323,6 +323,30 @@ class RunFigures(Checked):
     tuned: Tuned | None = None
 
 
+class ReplayedFigures(Answer):
+    """What a search of a recorded space came to, of which nothing ran: the recording's name, its device and date, the
+    text, sizes and options that it is of."""
+
+    matches_reference: Literal[True]
+    message: str
+    name: str
+    target: Literal["recording"]
+    device: str
+    source: Literal["replayed"]
+    date: str
+    sizes: dict[str, int]
+    options: Chosens
+    text: str
+    tuned: Tuned
+
+
+class ReplayedResult(ReplayedFigures):
+    """What a search of a recorded space came to."""
+
+    ok: Literal[True]
+    repeated: bool = False
+
+
 class RunResult(RunFigures):
     """A run's result, as `explorer run --json` prints it."""
 

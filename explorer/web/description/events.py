@@ -10,7 +10,16 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from explorer.runtime.runs.events import FailureKind, Metric, TrialStatus
 from explorer.runtime.targets.table import Source, TargetName
 from explorer.web import limits
-from explorer.web.description.answers import Answer, Chosen, Chosens, Count, Diagnostic, Milliseconds, RunFigures
+from explorer.web.description.answers import (
+    Answer,
+    Chosen,
+    Chosens,
+    Count,
+    Diagnostic,
+    Milliseconds,
+    ReplayedFigures,
+    RunFigures,
+)
 from explorer.web.messages import CancelOrder, ResumeOrder, RunOrder
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -127,6 +136,16 @@ class Result(RunFigures):
     repeated: bool = False
 
 
+class ReplayedResult(ReplayedFigures):
+    """The last event of a search of a recorded space."""
+
+    event: Literal["result"]
+    run: int = 0
+    edit: int = 0
+    at: str = ""
+    repeated: bool = False
+
+
 class Failed(Event):
     """Why there is no result, and what to do; or why a message was no order."""
 
@@ -170,7 +189,8 @@ class ClassNotice(Answer):
 
 
 Order = Annotated[RunOrder | ResumeOrder | CancelOrder, Field(discriminator="type")]
-AnyEvent = Queued | Started | Progress | Repeated | TimedSample | MachineSample | Space | Trial | Result | Failed
+AnyResult = Result | ReplayedResult
+AnyEvent = Queued | Started | Progress | Repeated | TimedSample | MachineSample | Space | Trial | AnyResult | Failed
 PageEvent = AnyEvent | ClassNotice
 
 

@@ -85,6 +85,9 @@ CONTROLS: Mapping[str, str] = {
     "tune": "Tries other options, decisions of kernels and parameters of the machine on these data, the usual ones"
     " first, and says which are fastest. Nothing of the page changes until you use what it has found.",
     "trials": "How many points are tried at most. The usual one is among them, so what is found is never slower.",
+    "recording": "Without a GPU, a space of schedules can be searched that was measured whole on one: Tune asks for"
+    " points of it as it would on the device, and has the times that were recorded. Nothing runs, and the editor's text"
+    " is not looked at.",
     "search": "Which point is tried next: guided learns from those that were tried, and from what is predicted, where"
     " something is; genetic crosses the fastest (G-Sparse §III-D); random draws, and is what the others are to beat.",
 }

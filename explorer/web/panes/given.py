@@ -6,6 +6,7 @@ from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LON
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime import tuning
 from explorer.runtime.targets.table import TARGETS, USUAL
+from explorer.tuner import shipped
 from explorer.web import limits, settings
 from explorer.web.panes import code, decisions, patches, views
 from explorer.web.panes.highlight import quoted
@@ -38,6 +39,7 @@ def give(most_panes: int) -> None:
         work_in_words=views.work_in_words,
         limits=limits,
         tuning=tuning,
+        recordings=shipped.names(),
         shown=decisions.shown,
         json_value=decisions.json_value,
         quoted=quoted,

@@ -6,7 +6,7 @@ import { emit, isBroken, isCurrent, keep, on, state } from "../state.js";
 
 // How long the page waits for the next key: as a part of what the last answer took, so that it asks at once while the
 // server has nothing else to do, and no more often than at pauses while a class keeps it busy.
-const PAUSE = { part: 1 / 8, least: 15, most: 300 };
+const PAUSE = { part: 1 / 16, least: 15, most: 300 };
 const IDLE = 400;
 const BUSY_AFTER = 300;
 

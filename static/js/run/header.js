@@ -64,7 +64,11 @@ function progressLine(run) {
  * @param {Run} run
  * @param {Result} result
  */
-const deviceLine = ({ edit }, { device, data, date }) => `${device}, ${shownData(data.name)}, ${date.slice(0, 10)}, edit ${edit}`;
+const deviceLine = ({ edit }, result) => {
+  if (result.target === "recording") return `${result.name}, ${result.device}`;
+  const { device, data, date } = result;
+  return `${device}, ${shownData(data.name)}, ${date.slice(0, 10)}, edit ${edit}`;
+};
 
 /**
  * @param {Run | null} run that has ended
@@ -81,6 +85,7 @@ function summary(run, reason) {
     return [...parts, ...best, ...(isSingle(run.tuning) ? [h("span", "not timed again")] : []), h("span", outcome.title ?? outcome.message)];
   if (!outcome.matches_reference) return [...parts, h("span.bad", "does not match the reference")];
   if (found) return [...parts, ...best, h("span", `the best of ${many(run.tuning?.trials.length ?? 0, "trial")}`)];
+  if (outcome.target === "recording") return parts;
   const isSimulated = outcome.target === "dae";
   const figure = isSimulated ? `${whole(outcome.cycles)} cycles` : `${Number(outcome.median_ms.toPrecision(3))} ms`;
   const good = h("span.good", icon("check"));
@@ -93,7 +98,7 @@ function summary(run, reason) {
  * @returns {HTMLElement[]}
  */
 function moreFigures(run, result) {
-  if (!result.matches_reference) return [];
+  if (!result.matches_reference || result.target === "recording") return [];
   if (result.against?.of_a) return [h("span.num", ratioInWords(result.against.of_a, unitOf(result)).split(";")[0])];
   if (result.target === "cpu") return [];
   if (result.target === "gpu") return deviceFigures(result);

@@ -26,6 +26,7 @@ function figureOf(outcome, tuning) {
   }
   if (outcome.event !== "result") return outcome.kind;
   if (!outcome.matches_reference) return "wrong";
+  if (outcome.target === "recording") return `${ms(outcome.tuned.best)} ms`;
   return outcome.target === "dae" ? `${short(outcome.cycles)} cycles` : `${ms(outcome.median_ms)} ms`;
 }
 
@@ -37,7 +38,7 @@ function figureOf(outcome, tuning) {
  */
 function entryOf({ order, samples, target, at, tuning }, outcome) {
   const right = outcome.event === "result" && outcome.matches_reference ? outcome : null;
-  const timed = right && right.target !== "dae" ? right : null;
+  const timed = right && right.target !== "dae" && right.target !== "recording" ? right : null;
   return {
     id: nameIn(at),
     at: new Date().toISOString(),

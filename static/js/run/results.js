@@ -10,9 +10,9 @@ import { spentTables } from "./spent.js";
 import { emit, on } from "../state.js";
 import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
 import { tuningPanel } from "../tuning/tuning.js";
-/** @import { Checked, CpuResult, DaeResult, Failed, GpuResult, Queued, Result, Right, Run, SimulatedRun, TimedRun, Tuning } from "../types.d.ts" */
+/** @import { Checked, CpuResult, DaeResult, Failed, GpuResult, Queued, Replayed, Result, Right, Run, SimulatedRun, TimedRun, Tuning, Wrong } from "../types.d.ts" */
 
-/** @typedef {{ draw(): void, finish(result: Right): void }} Panel what a run is drawn into */
+/** @typedef {{ draw(): void, finish(result: Right | Replayed): void }} Panel what a run is drawn into */
 /** @typedef {Run & { tuning: Tuning }} TuningRun */
 
 /** @type {{ redraw(): void }[]} those on the page now, redrawn with the theme */
@@ -188,6 +188,7 @@ export function showFailure(run, { kind, title, message: sentence, hint }) {
  */
 export function showResult(run, result) {
   cancelAnimationFrame(frame);
+  if (result.target === "recording") return showReplayed(run, result);
   showCheck(result);
   if (!result.matches_reference) {
     byId("run-main").replaceChildren(
@@ -202,6 +203,17 @@ export function showResult(run, result) {
   if (result.target === "cpu" && isTimed(run)) showOnCpu(run, result);
   else if (result.target === "gpu" && isTimed(run)) showOnGpu(run, result);
   else if (result.target === "dae" && !isTimed(run)) showSimulated(run, result);
+}
+
+/**
+ * @param {Run} run
+ * @param {Replayed} result
+ */
+function showReplayed(run, result) {
+  const words = `Replayed from a recording: ${result.name}, ${result.device}. Nothing ran now.`;
+  byId("run-check").replaceChildren(h("span", icon("info")), h("span", words));
+  live ??= makePanel(run);
+  live.finish(result);
 }
 
 /**
@@ -258,7 +270,7 @@ export const sizesInWords = (sizes, sources) =>
     .map(([name, size]) => `${name} ${size}${["given", "the text"].includes(sources[name]) ? "" : `, from ${sources[name]}`}`)
     .join("; ");
 
-/** @param {Result} result */
+/** @param {Right | Wrong} result */
 function contents({ data: set, batch }) {
   if ("edges" in set)
     return `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
@@ -267,7 +279,7 @@ function contents({ data: set, batch }) {
   return `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}; batch ${whole(batch ?? 0)}`;
 }
 
-/** @param {Result} result */
+/** @param {Right | Wrong} result */
 function showCheck(result) {
   /**
    * A hyphen that no line breaks after keeps an exponent together.

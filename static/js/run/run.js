@@ -120,7 +120,7 @@ function start(changed, how = {}) {
  */
 function orderOf(facts, changed, { againstA, tune: tuned }) {
   const { text, sizes, defaultSizes, schedule, edit } = state;
-  const target = chosenTarget();
+  const target = tuned?.replay ? "gpu" : chosenTarget(); // that is where spaces were recorded
   // What is refused is on no stage: those are the compiler's.
   const standing = facts.edited.filter(({ stage, status }) => stage in state.edited && /^(matches|wrong)$/.test(status));
   // What the stages show, which the server holds the run against; a level that they do not show says its own name.
@@ -195,6 +195,7 @@ function keptOf(going) {
  */
 function isOf({ order }, facts) {
   const { compiled, against, tune: tuned } = order;
+  if (tuned?.replay) return true; // whatever the page shows
   // A point that is taken over or compared is another program of the same text.
   if (tuned && order.text === state.text && JSON.stringify(compiled?.sizes) === JSON.stringify(facts.sizes))
     return facts.family === "score" || order.data === facts.data;
@@ -214,7 +215,7 @@ function end(going, outcome) {
   going.outcome = outcome;
   if (outcome.event === "result") {
     showResult(going, outcome);
-    if (outcome.matches_reference && !going.tuning) emit("ran", outcome);
+    if (outcome.matches_reference && outcome.target !== "recording" && !going.tuning) emit("ran", outcome);
   } else showFailure(going, outcome);
   remember(going, outcome);
   paint();

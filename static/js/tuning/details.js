@@ -48,7 +48,7 @@ export function showDetails(parent, order, { space, trials, best, tuned }, numbe
     h("div.ch", h("h3", `Trial ${number}`), h("span.label", rank)),
     h("p.small", came(space, trial, trials[0])),
     isBest && tuned && tuned.best !== trial.value ? h("p.small", timedAgain(space, tuned)) : "",
-    h("p.acts", ...ways(trial)),
+    space.source === "replayed" ? "" : h("p.acts", ...ways(trial)),
     ...chipsOf(own),
     why.length ? h("ul.small", why.map((sentence) => h("li", sentence))) : "",
   );

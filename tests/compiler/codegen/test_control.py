@@ -34,6 +34,7 @@ def test_known_words(upper: int, control: Control, shown: str) -> None:
     assert str(control) == shown
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_decoded_fits_the_code(root: Path, name: str, arch: str) -> None:

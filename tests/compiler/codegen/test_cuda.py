@@ -75,6 +75,7 @@ def text(code: Code) -> str:
     return "".join(f"{line.text}\n" for line in code.lines)
 
 
+@pytest.mark.sampled(3)
 @every_kernel
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_compiles_to_one_kernel_that_writes_the_score_alone(kernel: Kernel, arch: Literal["sm_80", "sm_90"]) -> None:

@@ -14,7 +14,7 @@ from tests.compiler.ops import FOLDER, OPS
 every_op = pytest.mark.parametrize("path", OPS, ids=lambda path: path.stem)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @every_op
 @pytest.mark.parametrize("grad", [False, True], ids=["forward", "backward"])
 def test_nvrtc_compiles_every_kernel_and_no_row_is_in_local_memory(path, grad):

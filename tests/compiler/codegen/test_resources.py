@@ -40,7 +40,7 @@ def compiled(text: str, arch: str, **threads: int) -> tuple[Resources, ...]:
 
 # A text for sm_80 differs in one helper at most: every third backward pass tells, of the layers rgat. In float32 that
 # for sm_90a is the one for sm_90.
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("path", "grad", "arch"),
     [

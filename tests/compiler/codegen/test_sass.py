@@ -55,7 +55,7 @@ def generate(made: Binary | None, *symbols: str) -> Code:
 
 
 # nvdisasm takes about a second an example: every one for the default, every fourth for the other.
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("path", "arch"),
     [(path, arch) for arch in ARCHITECTURES for path in EXAMPLES[:: 1 if arch == Options().arch else 4]],

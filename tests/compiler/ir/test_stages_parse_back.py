@@ -73,7 +73,7 @@ def test_the_stages_of_an_example(path: Path, negatives: str) -> None:
         assert_parses_back(compiled(text, sizes=sizes, options={"negatives": negatives}))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("reorder", [False, True])
 @pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("grad", [False, True])

@@ -34,6 +34,7 @@ def maxima(graph):
     return {v.name for v in graph.values if isinstance(v.operator, Segment) and v.operator.function == "max"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["rgat", "rgat_heads", "hgt"])
 @pytest.mark.parametrize("aggregate", [True, False])
 def test_the_maximum_of_a_softmax_has_no_gradient(name, aggregate):

@@ -132,7 +132,7 @@ def other_values(path: Path) -> Iterator[tuple[str, Value]]:
             yield from ((f"{each.kernel}.{each.name}", value) for value in each.values if value != each.value)
 
 
-@pytest.mark.parametrize("path", OFTEN[:2], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", OFTEN[:1], ids=lambda path: path.stem)
 def test_other_values_give_the_same_numbers(path: Path) -> None:
     for key, value in islice(other_values(path), 0, None, 5):
         made = same_numbers(path, Schedule(((key, value),)), sizes=SMALL[path.stem])

@@ -69,6 +69,7 @@ def test_the_numbers_are_those_of_the_loops(text, end, grad):
         np.testing.assert_allclose(found[name], slope, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
+@pytest.mark.sampled(3)
 @by_score
 @by_end
 def test_a_batch_is_not_put_in_an_order_to_sum_its_gradients(text, end):

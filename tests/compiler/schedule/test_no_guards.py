@@ -56,7 +56,7 @@ def test_rows_that_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.name for each in made if guards_of(each)] == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("graph", ["small", "fb15k", "biokg", "am", "mag", "wikikg2"])
 @pytest.mark.parametrize("path", LAYERS, ids=lambda path: path.stem)

@@ -102,7 +102,7 @@ def test_a_sum_that_two_gradients_need_is_taken_once() -> None:
     assert len(writers) > 2  # the gradients of w_t and of W both read it
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("model", LAYERS)
 @pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
 def test_gradients_on_the_emulator(compiler: str, model: str, edges: RelationalGraph) -> None:

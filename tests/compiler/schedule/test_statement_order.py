@@ -66,7 +66,7 @@ def in_any_order(program: swaps.Program, seed: int) -> swaps.Program:
     return with_nests(program, tuple(shuffled(nest, Random(seed)) for nest in nests_of(program)))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @GRADS
 @ALL_TEXTS
 def test_kernels_do_not_depend_on_the_order_of_independent_statements(path: Path, grad: bool) -> None:

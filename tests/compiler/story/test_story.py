@@ -42,6 +42,7 @@ def hop(told: dict[str, Any], stage: str, name: str) -> dict[str, Any]:
     return dict(step)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_every_operation_has_its_own_lines_and_no_other(root: Path, name: str, options: dict[str, Any]) -> None:
     compilation = compiled(root, name, **options)

@@ -33,8 +33,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch, faster: dict[str, bool], by: float,
         ("rgnn/rgcn", {"data": "tiny"}),
         ("kge/transr", {"batch": 32, "options": {"grad": True}}),
         ("embedding/spmm", {"data": "tiny"}),
-        ("sage_pool", {"data": "tiny"}),
-        ("tucker", {"batch": 16}),
+        pytest.param("sage_pool", {"data": "tiny"}, marks=pytest.mark.sweep),
+        pytest.param("tucker", {"batch": 16}, marks=pytest.mark.sweep),
     ],
 )
 def test_models_of_every_family_are_tuned(name: str, more: dict[str, Any]) -> None:

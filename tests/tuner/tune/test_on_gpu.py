@@ -48,7 +48,7 @@ def test_a_faster_schedule_is_found_checked_and_told(how: str, small: dict[str, 
     hold_together(said)
     (space,), last = of_kind("space", said), said[-1]
     assert space["source"] == "measured"
-    assert not space["predicted"]
+    assert space["predicted"]
     assert all("." in gene["key"] for gene in space["genes"])
     assert last["tuned"]["gain"] > 1.5
     assert last["tuned"]["schedule"].items() >= last["tuned"]["choices"].items()
@@ -60,9 +60,13 @@ def test_a_faster_schedule_is_found_checked_and_told(how: str, small: dict[str, 
 @pytest.mark.parametrize(
     ("name", "more"),
     [
-        ("rgnn/rgcn", {"data": "tiny", "sizes": {"F": 4, "G": 3}, "options": {"grad": True}}),
+        pytest.param(
+            "rgnn/rgcn",
+            {"data": "tiny", "sizes": {"F": 4, "G": 3}, "options": {"grad": True}},
+            marks=pytest.mark.sweep,
+        ),
         ("kge/transh", {"data": "few.tsv", "sizes": {"D": 4}, "batch": 6}),
-        ("sage_pool", {"data": "tiny", "sizes": {}}),
+        pytest.param("sage_pool", {"data": "tiny", "sizes": {}}, marks=pytest.mark.sweep),
     ],
 )
 def test_models_of_every_family_are_tuned(

@@ -16,6 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from explorer.web.app import create_app
 from explorer.web.assistants.mcp import MOST_CHARACTERS, cut
+from tests.web.held import without_processes
 
 SLS = "op SLS(b: bag of row):\n    param T[row, 8]\n    return sum(T[i] for i in b)\n"
 
@@ -87,7 +88,7 @@ def test_it_is_off_unless_asked_for(client: TestClient) -> None:
 
 
 def test_a_page_of_another_site_is_refused() -> None:
-    with TestClient(create_app(assistants=True), base_url="http://localhost") as client:
+    with without_processes(), TestClient(create_app(assistants=True), base_url="http://localhost") as client:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         assert client.post("/mcp", json=message, headers={"origin": "http://elsewhere.example"}).status_code == 403
 

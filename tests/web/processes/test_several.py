@@ -135,6 +135,7 @@ def test_an_address_that_is_in_use_is_said_once(served: Several, capsys: pytest.
     assert f"cannot listen on 127.0.0.1 port {served.port}" in error
 
 
+@pytest.mark.sweep
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     with several(tmp_path) as served:
         assert ends(served, tmp_path, signal.SIGINT) == (130, ["explorer: stopped"])

@@ -23,7 +23,8 @@ from explorer.compiler.unsupported import Unsupported
 PACKAGE = "nvidia-cuda-nvrtc"
 FILE = "/kernel.cu"  # absolute, or NVRTC would write the working folder into the PTX
 # Minimal: without declarations of textures and the runtime, which a kernel has no use for; 40 ms less a text.
-FLAGS = ("-lineinfo", "--std=c++17", "--ptxas-options=-v", "-minimal")
+# Without NVRTC's own cache, which is there where a driver is, and leaves out what ptxas says of a kernel that it finds.
+FLAGS = ("-lineinfo", "--std=c++17", "--ptxas-options=-v", "-minimal", "--no-cache")
 FAST = ("--Ofast-compile=mid",)
 """What makes the first form: loops are not unrolled. `min` saves nothing to two fifths; `max` spills, and calls its
 functions."""

@@ -15,7 +15,8 @@ from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.ir.statements import all_names, rename
 from explorer.compiler.options import BLOCK_COLUMNS, BLOCK_ROWS
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, registers_of
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit
+from explorer.compiler.schedule.lanes.registers import registers_of
 from explorer.compiler.schedule.lanes.widths import ROW_LANES, fitting_lanes, lane_vectors
 from explorer.compiler.target import BLOCK_THREADS
 

@@ -28,9 +28,9 @@ from explorer.compiler.schedule.lanes.mapping import (
     nest_of,
     on_lanes,
     spread_rows,
-    with_resident,
 )
 from explorer.compiler.schedule.lanes.output_tiles import check_registers, warps_for
+from explorer.compiler.schedule.lanes.registers import with_resident
 from explorer.compiler.schedule.lanes.state import elements_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_rows import WARPS

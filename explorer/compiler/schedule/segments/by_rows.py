@@ -30,9 +30,9 @@ from explorer.compiler.schedule.lanes.mapping import (
     of_heads,
     on_lanes,
     spread_rows,
-    with_resident,
 )
 from explorer.compiler.schedule.lanes.output_tiles import ColumnTiles, check_registers, column_tiles, warps_for
+from explorer.compiler.schedule.lanes.registers import with_resident
 from explorer.compiler.schedule.lanes.state import segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.staging.preload import Preload

@@ -11,7 +11,8 @@ from dataclasses import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
-from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, on_lanes, with_resident
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, on_lanes
+from explorer.compiler.schedule.lanes.registers import with_resident
 from explorer.compiler.schedule.lanes.state import Part, Segment
 from explorer.compiler.schedule.segments.by_rows import WARPS
 
