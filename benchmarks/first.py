@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from explorer.arguments import read_memory
 from explorer.checkout import CHECKOUT
 from explorer.runtime.run import RunRequest
 from explorer.runtime.runs.fitting import fit
 from explorer.runtime.runs.request import DEFAULT_DATA, ModelRequest
 from explorer.runtime.workers.pool import WorkerPool
+from explorer.values import read_memory
 
 BY_NAME_ONLY = "runs every example twice"
 SECONDS = 120.0

@@ -1,17 +1,16 @@
-"""What the command line takes: the words of each command, and what they stand for. What commands do is in `cli`."""
+"""What the command line takes: the words of each command. What their values stand for is in `values`, and what commands
+do in `cli`."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
-import re
-from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs.events import sentence_diagnostic
 from explorer.runtime.targets.table import TARGETS, reading
 from explorer.runtime.tuning import DEFAULT_TRIALS, SEARCHES
+from explorer.values import BadInput
 
 _EXAMPLES = """examples:
   explorer compile examples/kge/transr.emb --all
@@ -60,14 +59,6 @@ _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands f
     preload=0 (32 to 512)          nonzeros in shared memory at a time, where rows are shared out (kNnzTile)
     balance=false true             rows sorted by length, where they are shared out
     popular=false true             the rows gathered most often are kept in the L2 cache"""
-
-
-class BadInput(Exception):
-    """What the user gave cannot be used: the text for the terminal, and the diagnostics for `--json`."""
-
-    def __init__(self, text: str, diagnostics: Sequence[dict[str, Any]] = ()) -> None:
-        super().__init__(text)
-        self.diagnostics = list(diagnostics) or [sentence_diagnostic(text)]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -372,6 +363,13 @@ def _add_serve(commands: Any) -> None:
         "processes that run models may then start programs, still without other files and the network; not with "
         "--queue",
     )
+    _add_addresses(parser)
+    told = "readable lines of faults alone, or a line of JSON for each answer and fault; default text"
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help=told)
+    _add_class(parser)
+
+
+def _add_addresses(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-host",
         metavar="NAME",
@@ -388,8 +386,6 @@ def _add_serve(commands: Any) -> None:
         help="the address or network of a proxy before this server, whose X-Forwarded-For and -Proto are believed; may "
         "repeat. It must forward the Host header as it is, with its port, and WebSockets",
     )
-    told = "readable lines of faults alone, or a line of JSON for each answer and fault; default text"
-    parser.add_argument("--log-format", choices=("text", "json"), default="text", help=told)
     parser.add_argument(
         "--metrics-for",
         metavar="ADDRESS",
@@ -397,7 +393,6 @@ def _add_serve(commands: Any) -> None:
         default=[],
         help="an address or network that /metrics answers, besides this computer's own; may repeat. Never by a proxy",
     )
-    _add_class(parser)
 
 
 def _add_run_memory(parser: argparse.ArgumentParser) -> None:
@@ -438,77 +433,3 @@ def _add_worker(commands: Any) -> None:
 def benchmark_suites() -> list[str]:
     """The names that `explorer bench` takes; none where the checkout's benchmarks are not there."""
     return sorted(path.stem for path in (CHECKOUT / "benchmarks").glob("[a-z]*.py"))
-
-
-def read_sizes(words: Iterable[str]) -> dict[str, int]:
-    """The sizes by dimension that `--set` gives; raises BadInput."""
-    sizes = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        if not name or not (value.isascii() and value.isdigit()):
-            raise BadInput(f"--set takes a dimension and a whole number, as in D=64, not '{word[:80]}'")
-        if len(value) > 18:
-            raise BadInput(f"--set {word[:80]} is too large: no dimension may be that long")
-        sizes[name.strip()] = int(value)
-    return sizes
-
-
-UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
-
-
-def read_memory(word: str) -> int:
-    """The bytes that `--memory` gives, as people write them: 8GiB, 8 GB, 8g, 500MB, 2000000000; raises BadInput."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])?(iB|B)?)\s*", word, re.IGNORECASE | re.ASCII)
-    if found is None or len(found[1]) > 18:
-        raise BadInput(f"--memory takes a size, as in 8GiB, 500MB or 2000000000, not '{word[:80]}'")
-    number, letter, ending = float(found[1]), (found[2] or "").upper(), (found[3] or "").lower()
-    decimal = ending == "b"  # GB are 10^9 bytes, GiB and plain G 2^30
-    size = int(number * (10 ** (UNITS[letter] // 10 * 3) if decimal else 2 ** UNITS[letter]))
-    if size < 1 or (ending == "ib" and not letter):
-        raise BadInput(f"--memory takes a size, as in 8GiB, 500MB or 2000000000, not '{word[:80]}'")
-    return size
-
-
-def read_options(arguments: argparse.Namespace) -> dict[str, str | int | bool]:
-    """The compiler's options by name, from `--option`, `--negatives` and `--grad`; raises BadInput."""
-    options: dict[str, str | int | bool] = {}
-    for word in arguments.option:
-        name, equals, value = word.partition("=")
-        if not name or not equals:
-            raise BadInput(f"--option takes NAME=VALUE, as in interchange=false, not '{word[:80]}'")
-        options[name.strip()] = value
-    if arguments.negatives is not None:
-        options["negatives"] = arguments.negatives
-    if arguments.grad:
-        options["grad"] = True
-    return options
-
-
-def read_parameters(words: Iterable[str]) -> dict[str, int | float]:
-    """The parameters by name; raises BadInput for names and values that the machine does not take."""
-    from explorer.machine.parameters import MachineParameters, ParameterError
-
-    parameters: dict[str, int | float] = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        whole = value.strip().lstrip("-").isdigit() and len(value) <= 18
-        try:
-            parameters[name.strip()] = int(value) if whole else float(value)
-        except ValueError:
-            raise BadInput(f"--machine takes NAME=NUMBER, not '{word[:80]}'") from None
-    known = MachineParameters().values()
-    for name in parameters:
-        if name not in known:
-            near = did_you_mean(name, known)
-            raise BadInput(f"the machine has no parameter '{name}'{near}: there are {', '.join(sorted(known))}")
-    try:
-        MachineParameters.of(parameters)
-    except ParameterError as error:
-        raise BadInput(str(error)) from None
-    return parameters
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The nearest of the words that are known, in brackets, to follow one that is not; "" where none is near."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean '{close[0]}'?)" if close else ""

@@ -17,18 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.arguments import (
-    BadInput,
-    benchmark_suites,
-    did_you_mean,
-    make_parser,
-    read_memory,
-)
+from explorer.arguments import benchmark_suites, make_parser
 from explorer.checkout import CHECKOUT
 from explorer.models import fit_model
 from explorer.running import BAD_INPUT, FAILED, run, tune
 from explorer.runtime.runs.console import START_OF_LINE, clear_bar, show_bar, sizes_in_words
 from explorer.runtime.runs.events import sentence_diagnostic
+from explorer.values import BadInput, did_you_mean, read_memory
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import explorer
-from explorer.arguments import BadInput, did_you_mean
+from explorer.values import BadInput, did_you_mean
 
 
 def import_module(arguments: argparse.Namespace) -> int:

@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from explorer.arguments import BadInput, read_options, read_sizes
 from explorer.runtime.runs.events import sentence_diagnostic
+from explorer.values import BadInput, read_options, read_sizes
 
 if TYPE_CHECKING:
     from explorer.compiler.decisions import Value

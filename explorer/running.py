@@ -11,10 +11,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from explorer.arguments import BadInput, did_you_mean, read_memory, read_options, read_parameters, read_sizes
 from explorer.models import fit_model, read_model, read_schedule
 from explorer.runtime.runs.console import flags, on_part, show, summary
 from explorer.runtime.runs.events import outcome
+from explorer.values import BadInput, did_you_mean, read_memory, read_options, read_parameters, read_sizes
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation

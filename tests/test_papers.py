@@ -92,6 +92,8 @@ def test_every_feature_has_a_line() -> None:
 @pytest.mark.parametrize("entry", ALL, ids=lambda entry: f"{NAMES[entry.paper]}-{entry.number}")
 def test_a_line_says_how_far_it_goes(entry: Entry) -> None:
     assert entry.state.startswith(STATES), entry.state
+    if entry.state.startswith("whole"):
+        assert re.fullmatch("whole(; GPU: .*)?", entry.state), "what is generated or simulated instead is in part"
     assert entry.prints or entry.on_gpu, "what no test runs needs a GPU, and says so"
     program, name, *rest = shlex.split(entry.command)
     assert program == "explorer"

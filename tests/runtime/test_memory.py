@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from explorer import cli
-from explorer.arguments import BadInput, read_memory
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.run import execute
 from explorer.runtime.runs import footprint as memory
 from explorer.runtime.runs.request import RunRequest
+from explorer.values import BadInput, read_memory
 
 SPMM = "dim D = 8\nop S(A: csr[row, col]):\n    param X[col, D]\n    for i in A.rows():\n" + (
     '        i["y"] = sum(a * X[j] for j, a in A.row(i))\n    return i["y"]\n'

@@ -19,6 +19,7 @@ from explorer.runtime.targets.gpu.parts import divide
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
 torch_programs = pytest.importorskip("explorer.runtime.torch.programs")
+torch_cuda = pytest.importorskip("explorer.runtime.torch.cuda")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ENTITIES, RELATIONS, BATCH, NEGATIVES, D, K = 11, 3, 17, 4, 6, 5
@@ -425,3 +426,38 @@ def test_calls_alike_are_checked_once_and_others_again(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match=re.escape("r has the shape [16], but is declared [batch = 17]")):
         made(H, R[1:], T, **tensors)
+
+
+def test_gradients_of_a_result_that_was_changed_in_place_are_refused(pretended_gpu, fake_cuda):
+    text = """
+dim D = 8
+score S(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D]
+    return exp(sum(E[h] * R[r] * E[t]))
+"""
+    made = explorer.compile(text, on_demand=True).torch(entity=ENTITIES, relation=RELATIONS)
+    made(H, R, T).sum().backward()
+    E, table = made.E.detach().clone().requires_grad_(), made.R.detach()
+    (E[H] * table[R] * E[T]).sum(1).exp().sum().backward()
+    torch.testing.assert_close(made.E.grad, E.grad, rtol=1e-4, atol=1e-5)
+    result = made(H, R, T)
+    result.mul_(3)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_tensors_ids_and_gradients_that_begin_anywhere_are_read(pretended_gpu, monkeypatch):
+    made = module("kge/distmult", {"D": 8}, entity=ENTITIES)
+    read = []
+    pretend = torch_cuda.address_of
+    monkeypatch.setattr(torch_cuda, "address_of", lambda name, each: read.append(each) or pretend(name, each))
+    table = torch.randn(RELATIONS * 8 + 1, requires_grad=True)
+    shifted = [torch.cat([each[:1], each]).to(torch.int32)[1:] for each in (H, R, T)]
+    weights = torch.rand(BATCH + 1)
+    scores = made(*shifted, R=table[1:].view(RELATIONS, 8))
+    (torch.cat([torch.zeros(1), scores]) * weights).sum().backward()
+    assert read
+    assert not any(each.data_ptr() % 16 for each in read)
+    E, rows = made.E.detach(), table.detach()[1:].view(RELATIONS, 8).requires_grad_()
+    (E[H] * rows[R] * E[T] * weights[1:, None]).sum().backward()
+    torch.testing.assert_close(table.grad[1:].view(RELATIONS, 8), rows.grad, rtol=1e-4, atol=1e-5)

@@ -1,23 +1,30 @@
-"""The kernels of an extension: the text that the stage `cuda` shows, and behind it a function that launches each.
+"""The kernels of an extension: the text that the stage `cuda` shows, but for names that are macros, and behind it a
+function that launches each.
 
 A program's kernels are in a namespace, since the result's and the gradients' may have the same names.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from textwrap import fill
 
 from explorer.compiler.codegen.text import Launch
-from explorer.runtime.export.names import Named
+from explorer.compiler.ir.node import Names
+from explorer.runtime.export.names import MACROS, Named
 from explorer.runtime.export.plan import Plan, Program
 
 WIDTH = 116
+WORD = re.compile(r"//.*|\b[A-Za-z]\w*\b")
+"""A comment, which may say what it likes, or a word."""
 LINKAGE = 'extern "C" __global__'
 
 
 def kernels_text(program: Program, named: Named) -> str:
     """The file of a program's kernels."""
-    text = "\n".join(line.text for line in program.lines).replace(LINKAGE, "__global__")
+    shown = "\n".join(line.text for line in program.lines).replace(LINKAGE, "__global__")
+    text = _without_macros(shown, program.launches)
     launchers = "\n\n".join(_launcher(launch, program, named) for launch in program.launches)
     return f"""#include "kernels.h"
 
@@ -31,6 +38,15 @@ namespace {program.name}_kernels {{
 
 }}  // namespace {program.name}_kernels
 """
+
+
+def _without_macros(text: str, launches: Sequence[Launch]) -> str:
+    """The kernels with other names for what headers may have as macros, which NVRTC does without."""
+    words = {*WORD.findall(text)}
+    kept = {*WORD.findall(" ".join(re.findall("template <(.*?)>", text)))} | {launch.symbol for launch in launches}
+    names = Names(words)
+    others = {word: names.new(word) for word in sorted(words - kept) if MACROS.fullmatch(word)}
+    return WORD.sub(lambda found: others.get(found[0], found[0]), text)
 
 
 def header_text(plan: Plan, named: Named) -> str:

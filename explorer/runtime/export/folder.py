@@ -15,7 +15,7 @@ from explorer.runtime.export.cuda import header_text, kernels_text
 from explorer.runtime.export.expected import expected
 from explorer.runtime.export.host import host_text
 from explorer.runtime.export.model import FAMILIES, model_text
-from explorer.runtime.export.names import Named
+from explorer.runtime.export.names import Named, check_names
 from explorer.runtime.export.plan import Plan
 from explorer.runtime.export.texts import TEST, readme_text, setup_text
 
@@ -25,9 +25,10 @@ OURS = "explorer.runtime.export.files"
 
 def export(compilation: Compilation, folder: Path, grad: bool) -> tuple[str, ...]:
     """Writes the extension of a compilation, with its backward pass where `grad`, into a folder, which is made, or over
-    an extension that is there: the paths that were written. Raises InputError where there are no kernels, or no such
-    folder can be written to."""
+    an extension that is there: the paths that were written. Raises InputError where there are no kernels, where names
+    would be mixed up, or no such folder can be written to."""
     plan = Plan.of(compilation, grad)
+    check_names(plan.graph)
     package = package_of(plan.compilation.name)
     try:
         if folder.exists() and any(folder.iterdir()) and not (folder / MODEL).exists():
@@ -50,10 +51,10 @@ def package_of(name: str) -> str:
 
 
 def _texts(plan: Plan, package: str) -> Iterator[tuple[str, str]]:
-    named = Named(_names(plan))
+    named = Named(_names(plan), [launch.symbol for program in plan.programs for launch in program.launches])
     yield "README.md", readme_text(plan, package)
     yield "setup.py", setup_text(plan, package)
-    yield "test_extension.py", TEST.replace("PACKAGE", package).replace("MODEL", plan.compilation.name)
+    yield "test_extension.py", TEST.replace("PACKAGE", package).replace("NAME", plan.compilation.name)
     yield MODEL, plan.compilation.text
     yield "csrc/kernels.h", header_text(plan, named)
     yield "csrc/host.cpp", host_text(plan, named, package, EXTENT_LIMIT)

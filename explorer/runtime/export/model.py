@@ -18,6 +18,10 @@ WIDTH = 96
 FORMS = {"bags": 0, "blocks": 1, "csr": 2, "coo": 3}
 
 
+class Python(str):
+    """What is Python already, and no string of it."""
+
+
 def model_text(plan: Plan, named: Named, package: str) -> str:
     """The file `model.py`."""
     graph = plan.graph
@@ -30,8 +34,8 @@ def model_text(plan: Plan, named: Named, package: str) -> str:
         "maps": tuple((entry.name, entry.codomain) for entry in maps) if graph.family != "layer" else (),
         "output": plan.output,
         "output_set": graph.value(graph.result).index_set,
-        "result": "_RESULT",
-        "gradients": "_GRADIENTS" if plan.gradients else None,
+        "result": Python("_RESULT"),
+        "gradients": Python("_GRADIENTS") if plan.gradients else None,
         "upstream": plan.upstream,
         "slopes": dict(plan.slopes),
         **_family_fields(plan, maps),
@@ -66,8 +70,10 @@ class {graph.name}({base}):
 
 def _literal(value: object) -> str:
     """A value in Python; what is Python already stays."""
+    if isinstance(value, Python):
+        return value
     if isinstance(value, str):
-        return value if value.startswith(("_", "(\n")) else json.dumps(value)
+        return json.dumps(value)
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_literal(name)}: {_literal(each)}' for name, each in value.items())}}}"
     if isinstance(value, tuple):
@@ -75,7 +81,7 @@ def _literal(value: object) -> str:
     return repr(value)
 
 
-def _tensors(graph: Graph) -> str:
+def _tensors(graph: Graph) -> Python:
     """What a call needs: not what the graph of a layer brings, nor the gradient of the result."""
     lines = []
     for tensor in graph.tensors:
@@ -85,7 +91,7 @@ def _tensors(graph: Graph) -> str:
         learnt = graph.wants_gradient(tensor)
         said = f"{_literal(tensor.name)}, {_literal(tensor.sets)}, {dims!r}"
         lines.append(f"        Declared({said}, learnt={learnt}, held={tensor.kind == 'param'}),\n")
-    return f"(\n{''.join(lines)}    )"
+    return Python(f"(\n{''.join(lines)}    )")
 
 
 def _family_fields(plan: Plan, maps: list[IndexMap]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from PACKAGE import MODEL
+from PACKAGE import NAME as MODEL
 
 DEVICE = "cuda"
 EXPECTED = np.load(Path(__file__).with_name("expected.npz"))

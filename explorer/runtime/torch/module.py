@@ -240,12 +240,14 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         if not any(wanted):
             return module.run_forward(structure, counts, given)
         result, ctx.run = module.start(structure, counts, given)
+        if ctx.run is not None and ctx.run.reads_result:  # the caller may change it: PyTorch looks whether that was so
+            ctx.save_for_backward(*tensors, result)
         return result
 
     @staticmethod
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=True))  # raises where one was changed in place
+        tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=False))  # raises where one was changed in place
         if ctx.run is not None:
             gradients = ctx.module.backward_program().finish(ctx.run, upstream)
         else:

@@ -18,7 +18,7 @@ from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode.layers import upstream_name
 from explorer.runtime.targets import cpu
 from explorer.runtime.torch.cuda import OnCuda, Outcome, Started
-from explorer.runtime.torch.structure import Structure, Tensor
+from explorer.runtime.torch.structure import Structure, Tensor, aligned
 
 
 class Executor(Protocol):
@@ -52,12 +52,14 @@ EXECUTORS: Mapping[str, Callable[[Compilation, str], Executor]] = {"cpu": OnCpu,
 
 @dataclass(eq=False)
 class Run:
-    """One run of a program that is not over: its result is there, its gradients are to come."""
+    """One run of a program that is not over: its result is there, its gradients are to come, which `reads_result` says
+    are made of the very tensor that the caller has."""
 
     executor: OnCuda
     started: Started
     structure: Structure
     shapes: Mapping[str, tuple[int, ...]]
+    reads_result: bool
 
 
 @dataclass(eq=False)
@@ -128,13 +130,15 @@ class TensorProgram:
         if not isinstance(executor, OnCuda) or executor.parts is None:
             return None
         arrays, extents = self.arrays(structure, counts, tensors, executor.reads - {executor.upstream})
-        result, started = executor.start(arrays, extents)
+        made, started = executor.start(arrays, extents)
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
-        return structure.leave(result, self.result_set), Run(executor, started, structure, shapes)
+        result = structure.leave(made, self.result_set)
+        reads_result = result is made and executor.result in started.plan.arrays
+        return result, Run(executor, started, structure, shapes, reads_result)
 
     def finish(self, run: Run, upstream: Tensor) -> dict[str, Tensor]:
         """The gradients, in the shapes of their tensors, of a run whose result has the gradient `upstream`."""
-        entered = run.structure.enter(upstream, self.result_set).contiguous()
+        entered = aligned(run.structure.enter(upstream, self.result_set))
         return self._shaped(run.executor.finish(run.started, entered), run.structure, run.shapes)
 
     def _shaped(
@@ -161,8 +165,8 @@ class TensorProgram:
             if buffer.kind == "index":
                 arrays[buffer.name] = structure.index(buffer.name, self.graph, counts)
             elif buffer.name in tensors:
-                rows = structure.enter(tensors[buffer.name].detach(), self.first_sets[buffer.name])
-                arrays[buffer.name] = rows.contiguous()
+                tensor = tensors[buffer.name].detach()
+                arrays[buffer.name] = aligned(structure.enter(tensor, self.first_sets[buffer.name]))
             else:
                 arrays[buffer.name] = structure.values[buffer.name]
         key = tuple(counts.items())

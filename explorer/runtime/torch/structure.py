@@ -21,6 +21,7 @@ from explorer.runtime.encode.graph import encode
 from explorer.runtime.encode.layers import graph_of
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.encode.products import product_ids
+from explorer.runtime.targets.gpu.program import VECTOR_BYTES
 
 LAYER_NAMES = ("src", "dst", "etype", "ntype")
 GRAPH_COUNTS = ("num_nodes", "num_etypes", "num_ntypes")
@@ -152,16 +153,23 @@ def _indices(value: Any, name: str) -> Tensor:
 
 
 def _narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
-    """The ids as contiguous int32."""
+    """The ids as int32 for kernels."""
     if checked and ids.numel():
         low, high = (int(end) for end in torch.aminmax(ids))
         if low < 0 or high > MAX_COUNT:
             raise InputError(f"{name} holds {low if low < 0 else high}, which is not between 0 and {MAX_COUNT}.")
-    return ids.to(torch.int32).contiguous()
+    return aligned(ids.to(torch.int32))
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor as kernels can read it: itself, or a copy of one that is not contiguous or begins between vectors, as
+    the gradients do that torch.cat hands back."""
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % VECTOR_BYTES else tensor
 
 
 def narrowed(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Ids by name as contiguous int32, not looked at."""
+    """Ids by name as int32 for kernels, not looked at."""
     return {name: _narrow(ids.detach(), name, False) for name, ids in given.items()}
 
 

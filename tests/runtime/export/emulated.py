@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -36,6 +37,13 @@ def build(folder: Path, package: str) -> None:
     objects.append(_compiled(host, folder, *flags, standard="c++20"))
     libraries = [f"-L{TORCH / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10", "-ldl", f"-Wl,-rpath,{TORCH / 'lib'}"]
     _run("-shared", "-Wl,-Bsymbolic", *objects, *libraries, "-o", str(folder / package / "_C.so"))
+
+
+def tried(folder: Path) -> subprocess.CompletedProcess[str]:
+    """An extension's own test, on tensors of the CPU."""
+    test = folder / "test_extension.py"
+    test.write_text(test.read_text().replace('DEVICE = "cuda"', 'DEVICE = "cpu"'))
+    return subprocess.run([sys.executable, test.name], cwd=folder, capture_output=True, text=True, check=False)
 
 
 def as_threads(text: str) -> str:

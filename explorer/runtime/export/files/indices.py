@@ -9,6 +9,7 @@ import torch
 
 Tensor = Any
 MOST = 2**31 - 1
+VECTOR_BYTES = 16  # what kernels read at once, from an address that is a multiple of it
 
 
 @dataclass(eq=False)
@@ -60,7 +61,7 @@ def inverse(ids: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
-    """The ids as contiguous int32; raises ValueError for what are none."""
+    """The ids as int32 for kernels; raises ValueError for what are none."""
     if not isinstance(ids, torch.Tensor):
         raise ValueError(f"{name} is a {type(ids).__name__} where a tensor of indices is needed.")
     if ids.dtype.is_floating_point or ids.dtype.is_complex or ids.dtype == torch.bool:
@@ -69,7 +70,14 @@ def narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
         low, high = (int(end) for end in torch.aminmax(ids))
         if low < 0 or high > MOST:
             raise ValueError(f"{name} holds {low if low < 0 else high}, which is not between 0 and {MOST}.")
-    return ids.detach().to(torch.int32).contiguous()
+    return aligned(ids.detach().to(torch.int32))
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor as kernels can read it: itself, or a copy of one that is not contiguous or begins between vectors, as
+    the gradients do that torch.cat hands back."""
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % VECTOR_BYTES else tensor
 
 
 def highest(ids: Tensor, checked: bool) -> int:

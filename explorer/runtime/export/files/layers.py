@@ -18,13 +18,17 @@ class Layer(Compiled):
     """A layer of a relational graph: `module(src, dst, etype, x=x)`, or `module(graph, x=x)` with
     `graph = module.prepare(src, dst, etype)`."""
 
+    def sets(self) -> set[str]:
+        """Those of a graph, whether or not a tensor is over them."""
+        return super().sets() | {"node", "etype", "ntype"}
+
     def prepare(self, *ids: Tensor, known: Mapping[str, int] | None = None, **named: Any) -> Indices:
         """The graph, encoded. Types that are not given are all 0; `num_nodes`, `num_etypes` and `num_ntypes` are as
         given, or what tensors have rows for, or the least that holds the ids."""
         given = {**dict(zip(NAMES, ids, strict=False)), **named}
         numbers = {f"num_{name}s": size for name, size in {**self.set_sizes, **(known or {})}.items()}
         numbers |= {name: int(given.pop(name)) for name in ("num_nodes", "num_etypes", "num_ntypes") if name in given}
-        if not {"src", "dst"} <= given.keys() <= {*NAMES}:
+        if not {"src", "dst"} <= given.keys() <= {*NAMES} or len(ids) > len(NAMES):
             raise ValueError(f"{type(self).__name__} takes src, dst, and etype and ntype where there are types.")
         found = {name: narrow(each, name, True) for name, each in given.items()}
         device = one_device(found)

@@ -13,7 +13,7 @@ from .module import Compiled
 FORMS = (
     ("ptr", "idx", "", "num_rows"),
     ("ptr", "blocks", "", "num_blocks"),
-    ("rowptr", "col", "", "num_cols"),
+    ("rowptr", "col", "num_rows", "num_cols"),
     ("row", "col", "num_rows", "num_cols"),
 )
 """The ways to write lists down: what says where each list begins (or which list an entry is in), what entries pick, and
@@ -32,20 +32,31 @@ class Lists(Compiled):
     home_ends: str  # what the inverse of `home` is called
     home_order: str
 
+    def sets(self) -> set[str]:
+        """The lists are one too, whether or not a tensor is over them."""
+        return super().sets() | {self.owner}
+
     def prepare(self, *ids: Tensor, known: Mapping[str, int] | None = None, **named: Any) -> Indices:
-        """The lists."""
+        """The lists; how many there are, where coordinates leave that open, is as given, or what tensors or the module
+        have rows for, or the least that holds the ids."""
         given = {**dict(zip(FORMS[self.form][:2], ids, strict=False)), **named}
-        form = next((form for form in FORMS if form[0] in given and form[1] in given), None)
-        if form is None:
-            raise ValueError(f"{type(self).__name__} takes {' and '.join(FORMS[self.form][:2])}.")
+        form = next((form for form in FORMS if form[0] in given and form[1] in given), FORMS[self.form])
+        if not {*form[:2]} <= given.keys() <= {*filter(None, form)} or len(ids) > 2:
+            sizes = " or ".join(filter(None, form[2:]))
+            raise ValueError(f"{type(self).__name__} takes {form[0]} and {form[1]}, and {sizes}.")
         ends, picks = (narrow(given[name], name, self.check_indices) for name in form[:2])
         if ends.ndim != 1 or picks.ndim != 1:
             raise ValueError(f"{form[0]} and {form[1]} are lists.")
         device = one_device({form[0]: ends, form[1]: picks})
         made = Indices(device, {}, {"unit": 1, self.entry: len(picks)}, ordered=self.entry)
-        if form[2]:
-            ends, picks = self._sort(made, ends, picks, int(given.get(form[2], highest(ends, True) + 1)))
+        owners = given.get(form[2])
+        if form[0] == "row":
+            owners = (self.set_sizes if known is None else known).get(self.owner) if owners is None else owners
+            owners = highest(ends, True) + 1 if owners is None else int(owners)
+            ends, picks = self._sort(made, ends, picks, owners)
         else:
+            if owners not in (None, len(ends) - 1):
+                raise ValueError(f"{form[0]} begins {len(ends) - 1:,} lists, not {form[2]}={owners}.")
             if self.check_indices:
                 _check_ends(ends, form[0], len(picks))
             made.arrays[self.home_order] = made.every(len(picks))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .indices import Indices, Tensor
+from .indices import Indices, Tensor, aligned
 
 Sizes = Mapping[str, int]
 """By set, the number of its elements."""
@@ -71,17 +71,27 @@ class Compiled(nn.Module):  # type: ignore[misc]
 
     def __init__(self, *, check_indices: bool = True, **sizes: int) -> None:
         """`sizes` are those of the sets that parameters are over: a tensor whose sets all have one is a parameter,
-        drawn at random; every other is given to each call by name."""
+        drawn at random; every other is given to each call by name. One that is called what every module has, as
+        `forward`, is the attribute `forward_`; calls know it by its own name."""
         super().__init__()
+        if unknown := sizes.keys() - self.sets():
+            known = ", ".join(sorted(self.sets()))
+            raise ValueError(f"{type(self).__name__} is not told how many {min(unknown)} there are, but {known}.")
         self.check_indices, self.set_sizes = check_indices, sizes
+        self.attributes: dict[str, str] = {}  # by tensor
         for tensor in self.tensors:
             if tensor.held and all(name in sizes for name in tensor.sets):
-                if hasattr(self, tensor.name):
-                    raise ValueError(f"{tensor.name} is no parameter of a module: give it to each call by its name.")
-                shape = [*(sizes[name] for name in tensor.sets), *tensor.dims]
-                self.register_parameter(tensor.name, nn.Parameter(torch.empty(shape)))
+                shape, attribute = [*(sizes[name] for name in tensor.sets), *tensor.dims], tensor.name
+                while hasattr(self, attribute):
+                    attribute += "_"
+                self.register_parameter(attribute, nn.Parameter(torch.empty(shape)))
+                self.attributes[tensor.name] = attribute
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5 if parameter.ndim else 1.0)
+
+    def sets(self) -> set[str]:
+        """The sets whose sizes a module may be told."""
+        return {name for tensor in self.tensors if tensor.held for name in tensor.sets}
 
     def prepare(self, **given: Any) -> Indices:
         """The indices of a call, for any number of calls."""
@@ -94,9 +104,12 @@ class Compiled(nn.Module):  # type: ignore[misc]
     def forward(self, *indices: Any, **named: Any) -> Tensor:
         """The result: of `prepare`'s arguments or of what it returned, and of tensors by name."""
         known = {tensor.name for tensor in self.tensors}
-        tensors = {**dict(self.named_parameters()), **{name: each for name, each in named.items() if name in known}}
+        held = {name: getattr(self, attribute) for name, attribute in self.attributes.items()}
+        tensors = {**held, **{name: each for name, each in named.items() if name in known}}
         rest = {name: each for name, each in named.items() if name not in known}
         if indices and isinstance(indices[0], Indices):
+            if rest or len(indices) > 1:
+                raise ValueError(f"a call takes what is prepared or {', '.join(rest) or 'indices'}, not both.")
             made = indices[0]
         else:
             made = self.prepare(*indices, **self._read_off(tensors), **rest)
@@ -147,7 +160,7 @@ class Compiled(nn.Module):  # type: ignore[misc]
         program.follow(made, counts)
         sizes = self.extents(counts)
         sets = {tensor.name: tensor.first_set for tensor in self.tensors} | {self.upstream: self.output_set}
-        entered = {name: made.enter(each.detach(), sets[name]).contiguous() for name, each in tensors.items()}
+        entered = {name: aligned(made.enter(each.detach(), sets[name])) for name, each in tensors.items()}
         return {**made.arrays, **entered, **_inspected(program, made, sizes)}, sizes
 
     def shaped(self, found: Mapping[str, Tensor], made: Indices, shapes: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -187,18 +200,19 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
                 raise ValueError(f"{name} is an input, which has no gradient: detach it.")
         ctx.module, ctx.made, ctx.counts, ctx.names = module, made, counts, names
         left: dict[str, Tensor] = {}
+        again: tuple[str, ...] = ()
         if program is None or program.rest is None or not any(wanted):
             result = module.run(made, counts, given)
         else:
             arrays, sizes = module.arrays(program, made, counts, given)
-            left = program.run(arrays, sizes)
-            result = made.leave(left[program.run.made[0]], module.output_set)
-            if result is not left[program.run.made[0]]:
-                left = {name: each for name, each in left.items() if name in program.rest.arrays}
-            else:  # its memory alone: the result will know what made it, which is kept with this
-                left = {name: each.detach() for name, each in left.items() if name in program.rest.arrays}
-        ctx.left = left
-        ctx.save_for_backward(*tensors)
+            left, first = program.run(arrays, sizes), program.run.made[0]
+            result = made.leave(left[first], module.output_set)
+            left = {name: each for name, each in left.items() if name in program.rest.arrays}
+            if result is left.get(first):  # the caller's, who may change it: PyTorch keeps it, and looks
+                del left[first]
+                again = (first,)
+        ctx.left, ctx.again = left, again
+        ctx.save_for_backward(*tensors, *(result for _ in again))
         return result
 
     @staticmethod
@@ -207,10 +221,12 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         module, program = ctx.module, ctx.module.gradients
         if program is None:
             raise ValueError("this extension was exported without gradients")
-        given = dict(zip(ctx.names, ctx.saved_tensors, strict=True))  # raises where one was changed in place
+        saved = ctx.saved_tensors  # raises where one was changed in place
+        given = dict(zip(ctx.names, saved, strict=False))
+        again = {name: each.detach() for name, each in zip(ctx.again, saved[len(given) :], strict=True)}
         arrays, sizes = module.arrays(program, ctx.made, ctx.counts, {**given, module.upstream: upstream})
         last = program.run if program.rest is None else program.rest
-        found = last({**arrays, **ctx.left}, sizes)
+        found = last({**arrays, **ctx.left, **again}, sizes)
         shapes = {name: each.shape for name, each in given.items()}
         gradients = module.shaped(found, ctx.made, shapes)
         wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
