@@ -76,8 +76,12 @@ def _browser() -> Browser:
         if os.environ.get("CI") == "true":
             pytest.fail("CI has no Chromium: apt-get install chromium")
         pytest.skip("no Chromium on this machine: apt-get install chromium")
-    playwright = _OPEN.enter_context(sync_playwright())
-    browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    try:
+        playwright = _OPEN.enter_context(sync_playwright())
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    except BaseException:
+        _OPEN.close()  # or the next test is told of a loop that runs, and not of this
+        raise
     _OPEN.callback(browser.close)
     return browser
 
@@ -91,9 +95,11 @@ def _profile() -> BrowserContext:
 
 
 def _close() -> None:
-    _OPEN.close()
-    _browser.cache_clear()
-    _profile.cache_clear()
+    try:
+        _OPEN.close()
+    finally:
+        _browser.cache_clear()
+        _profile.cache_clear()
 
 
 # Playwright keeps an event loop running in this thread as long as it is open: it must be closed before other tests.
@@ -202,8 +208,13 @@ def open_page(profile: BrowserContext, address: str) -> Iterator[OpenPage]:
         return page
 
     yield start
-    for page in pages:
-        page.evaluate("localStorage.clear()")  # the history of runs, which all tabs of a browser share
-        page.close()
-    profile.clear_cookies()
+    try:
+        for page in pages:
+            page.evaluate("localStorage.clear()")  # the history of runs, which all tabs of a browser share
+            page.close()
+        profile.clear_cookies()
+    except BaseException:  # as of a tab that crashed: the next test begins with a new profile
+        _profile.cache_clear()
+        profile.close()
+        raise
     assert complaints == []

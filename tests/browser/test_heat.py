@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import OpenPage
+from tests.browser.conftest import OpenPage, Theme
 from tests.browser.driving import DISTMULT, edit_of, expect_edit_after, operation, pane, wait_until_kept, write
 from tests.browser.test_accessibility import axe, violations
 
@@ -148,9 +148,13 @@ def test_what_has_no_times_says_why(open_page: OpenPage) -> None:
     expect(page.locator(".heat")).to_have_count(0)
 
 
-@pytest.mark.parametrize("width", [1600, pytest.param(1024, marks=pytest.mark.sweep), 390])
-def test_axe_finds_nothing_beside_the_times(open_page: OpenPage, axe: str, width: int) -> None:
-    page = open_page("/?example=rgnn/rgat", width=width, height=900)
+LATER = pytest.mark.sweep
+
+
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=LATER)])
+@pytest.mark.parametrize("width", [1600, pytest.param(1024, marks=LATER), 390])
+def test_axe_finds_nothing_beside_the_times(open_page: OpenPage, axe: str, width: int, theme: Theme) -> None:
+    page = open_page("/?example=rgnn/rgat", width=width, height=900, theme=theme)
     page.keyboard.press("h")
     expect(page.locator(".heat").first).to_be_attached()
     assert violations(page, axe) == []
