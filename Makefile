@@ -28,7 +28,7 @@ NODE_IS_NEW := node -e 'const [a, b] = process.versions.node.split(".").map(Numb
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test screenshots golden sweep lint types pytest bench bundle image clean
+.PHONY: help setup run test screenshots golden traced sweep lint types pytest bench bundle image clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,11 +46,21 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # One more than there are cores: a worker that waits for a browser or a server leaves its core to another.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-sweep: setup ## the long tests, marked `sweep`: half an hour; ARGS goes to pytest
-	$(PYTEST) --numprocesses=auto -m sweep --dist=worksteal --timeout=1800 $(ARGS)
+# In two parts: Numba gives no machine code back, and a process that ran all of it would have 10 GB.
+SWEEP := $(PYTEST) --numprocesses=auto -m sweep --dist=worksteal --timeout=1800
+sweep: setup ## the long tests, marked `sweep`: most of an hour; ARGS goes to pytest, in the place of all of them
+ifeq ($(ARGS),)
+	$(SWEEP) tests/compiler
+	$(SWEEP) tests --ignore=tests/compiler
+else
+	$(SWEEP) $(ARGS)
+endif
 
 golden: setup ## record the examples' strategies and CUDA texts as they are now, on purpose: read the diff
 	$(BIN)/python -m pytest tests/compiler/schedule/test_examples_kept.py --update-golden $(ARGS)
+
+traced: setup ## trace examples/pytorch again, for the page: read the diff
+	$(BIN)/python examples/trace_all.py
 
 screenshots: setup ## the page's main states as pictures in screenshots/; ARGS=--readme also renews those in docs/
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)

@@ -15,14 +15,15 @@ import numpy as np
 import torch
 
 import explorer
+from benchmarks import _gpu_libraries as libraries
 from benchmarks import _gpu_peers as peers
 from benchmarks._gpu_inputs import EXAMPLES, away_from_corners, drawn, knowledge_graph, power_law, relational_graph
 from explorer.compiler.options import Options
 from explorer.runtime.data.graphs import graph_counts
-from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.targets.gpu.device import NoGpu, current_device
 from explorer.runtime.torch.programs import TensorProgram
-from explorer.runtime.torch.structure import Structure, prepare
+from explorer.runtime.torch.structure import DTYPES, Structure, prepare
 
 TOLERANCES = {"float32": 1e-5, "tf32x3": 2e-5, "tf32": 5e-3}
 """Of scores, by what products are multiplied in."""
@@ -95,8 +96,13 @@ class Row(ABC):
         self, path: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | bool
     ) -> TensorProgram:
         """An example at these sizes, for data of such counts. Raises ValueError where it has no CUDA."""
+        return self.program_of((EXAMPLES / f"{path}.emb").read_text(), sizes, counts, **options)
+
+    def program_of(
+        self, text: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | bool
+    ) -> TensorProgram:
+        """The same of a text."""
         chosen: dict[str, str | bool] = {"precision": self.precision, "arch": _architecture(), **options}
-        text = (EXAMPLES / f"{path}.emb").read_text()
         made = explorer.compile(text, sizes=sizes, options=chosen, counts=counts, on_demand=True)
         if not made.ok:
             raise ValueError("; ".join(diagnostic.message for diagnostic in made.diagnostics))
@@ -146,11 +152,12 @@ class ScoreRow(Row):
             return relative_error(result[: self.checked], eager(wide, few[0], own, few[2]))
 
         compiled = torch.compile(lambda h, r, t: eager(tensors, h, r, t))
+        theirs = {} if self.negatives else libraries.scores(self.model, tensors, h, r, t)
         return Problem(
             program=program,
             structure=prepare(program.graph, index, {}, self.negatives, checked=True),
             tensors=tensors,
-            peers={"eager": lambda: eager(tensors, h, r, t)},
+            peers={"eager": lambda: eager(tensors, h, r, t), **theirs},
             check=check,
             compiled={"torch.compile": lambda: compiled(h, r, t)},
         )
@@ -175,7 +182,7 @@ class LayerRow(Row):
         program = self.program()
         structure, edges = relational_graph(self.graph, data, device)
         tensors, note = self._drawn(program, structure, edges, device)
-        upstream = upstream_name(program.graph)
+        upstream = next(iter(upstream_names(program.graph)), "")
         given = {name: tensor for name, tensor in tensors.items() if name != upstream}
         plain = peers.LAYERS[self.model]
 
@@ -185,7 +192,7 @@ class LayerRow(Row):
                 want = plain(exact, edges)
             errors = [relative_error(result, want.detach())]
             if gradients:
-                want.backward(tensors[upstream or ""].double())
+                want.backward(tensors[upstream].double())
                 errors += [largest_error(gradients[name], exact[name].grad) for name in gradients]
             return max(errors)
 
@@ -212,17 +219,20 @@ class LayerRow(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class BagRow(Row):
-    """Sums of the rows of bags of one length; ids are uniform, or as skewed as Zipf's law with exponent 1.05."""
+    """Sums of the rows of bags of one length; ids are uniform, or as skewed as Zipf's law with exponent 1.05. The table
+    is stored as `storage` says; PyTorch's sums are then of that type too."""
 
     rows: int
     size: int
     bags: int
     length: int
     skewed: bool = False
+    storage: str = "f32"
 
     def program(self) -> TensorProgram:
         """SLS at the row's size."""
-        return self.compiled("embedding/sls", {"D": self.size})
+        text = (EXAMPLES / "embedding" / "sls.emb").read_text().replace("T[row, D]", f"T[row, D]: {self.storage}")
+        return self.program_of(text, {"D": self.size})
 
     def problem(self, device: str, data: str) -> Problem:
         """int64 indices as a user of PyTorch has them; ours are narrowed to int32 before the clock runs."""
@@ -235,14 +245,14 @@ class BagRow(Row):
         else:
             idx = torch.randint(0, self.rows, (count,), device=device, generator=random)
         ptr = torch.arange(0, count + 1, self.length, device=device)
-        table = torch.randn(self.rows, self.size, device=device, generator=random)
+        table = torch.randn(self.rows, self.size, device=device, generator=random).to(DTYPES[self.storage])
 
         def check(result: Tensor, gradients: Mapping[str, Tensor]) -> float:
             few = idx[: min(self.bags, CHECKED) * self.length]
             want = table[few].double().view(-1, self.length, self.size).sum(1)
             return largest_error(result[: len(want)], want)
 
-        runs = peers.bags(table, ptr, idx, self.length)
+        runs = peers.bags(table, ptr, idx, self.length) | libraries.bags(table, ptr, idx)
         compiled = {"torch.compile": runs.pop("torch.compile")}
         structure = prepare(program.graph, {"ptr": ptr, "idx": idx}, {}, 0, checked=True)
         return Problem(program, structure, {"T": table}, runs, check, compiled)
@@ -277,10 +287,12 @@ class MatrixRow(Row):
         given = {"rowptr": ptr, "col": col, "num_cols": self.nodes}
         structure = prepare(program.graph, given, {}, 0, checked=True)
         if self.model == "spmm":
-            tensors, runs = {"X": dense[0], "value": value}, peers.sparse_product(ptr, col, value, dense[0])
+            tensors = {"X": dense[0], "value": value}
+            runs = peers.sparse_product(ptr, col, value, dense[0])
+            runs |= libraries.sparse_product(ptr, col, value, dense[0])
         else:
             tensors = {"X": dense[0], "Y": dense[1], "value": value}
-            runs = peers.sampled_product(ptr, col, value, *dense)
+            runs = peers.sampled_product(ptr, col, value, *dense) | libraries.sampled_product(ptr, col, value, *dense)
             if 3 * 4 * self.nonzeros * self.size < MOST_PLAIN_BYTES:
                 runs["eager"] = lambda: value * (dense[0][row] * dense[1][col]).sum(-1)
 
@@ -432,6 +444,20 @@ ROWS: tuple[Row, ...] = (
     BagRow(name="SLS 4M uniform", rows=4_000_000, size=128, bags=65_536, length=64, target_ms=0.78, hand_ms=0.753),
     BagRow(
         name="SLS 4M zipf", rows=4_000_000, size=128, bags=65_536, length=64, skewed=True, target_ms=0.50, hand_ms=0.470
+    ),
+    *(
+        BagRow(
+            name=f"SLS 4M {ids} {storage}",
+            rows=4_000_000,
+            size=128,
+            bags=65_536,
+            length=64,
+            skewed=ids == "zipf",
+            storage=storage,
+            of_row=(f"SLS 4M {ids}", 0.55),
+        )
+        for ids in ("uniform", "zipf")
+        for storage in ("f16", "bf16")
     ),
     *(
         MatrixRow(name=f"SpMM {name}", model="spmm", nodes=nodes, nonzeros=edges, size=size, of_peer=1.0, hand_ms=hand)

@@ -141,7 +141,9 @@ A_WARP: Mapping[str, tuple[Value, ...]] = {"strategy": (), "lanes": (), "warps":
 SPACES: tuple[RecordedSpace, ...] = (
     RecordedSpace("SpMM", "embedding/spmm", (ARXIV, Input("dense-32", DENSE, {"D": 32})), SHARED_OUT),
     RecordedSpace(
-        "SpMM max", "embedding/spmm_max", (Input("arxiv-64", "arxiv", {"D": 64}), Input("dense-16", DENSE, {"D": 16})),
+        "SpMM max",
+        "embedding/spmm_max",
+        (Input("arxiv-64", "arxiv", {"D": 64}), Input("dense-16", DENSE, {"D": 16})),
         {f"SpMMMax_0.{name}": values for name, values in SHARED_OUT.items()},
     ),
     RecordedSpace("SDDMM", "embedding/sddmm", (ARXIV, Input("dense-41", DENSE, {"D": 41})), DOTS),
@@ -156,7 +158,9 @@ SPACES: tuple[RecordedSpace, ...] = (
         {"strategy": (), "lanes": (), "loads": (), "block_rows": (), "preload": ()},
     ),
     RecordedSpace(
-        "SpAttn", "embedding/spattn", (Input("BigBird:2", "BigBird:2"), Input("BigBird:8", "BigBird:8")),
+        "SpAttn",
+        "embedding/spattn",
+        (Input("BigBird:2", "BigBird:2"), Input("BigBird:8", "BigBird:8")),
         {"strategy": (), "lanes": (), "warps": (), "loads": (), "rounds": (), "kept": ()},
     ),
     RecordedSpace("TwoHops", HOPS, (Input("arxiv-64", "arxiv"), Input("sparse-128", SPARSE, {"D": 128})), HOP),

@@ -26,6 +26,9 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from explorer.compiler.returned import each_returned
+from explorer.runtime.encode.declared import declared_in, made_sizes
+
 BY_NAME_ONLY = "needs a GPU, PyTorch and nvcc"
 """`explorer bench` runs this suite only where it is named."""
 
@@ -164,16 +167,18 @@ def compared(compilation: Any, folder: Path, repeat: int, fault: str) -> dict[st
 
 
 def outputs_of(module: Any, indices: Mapping[str, Any], tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """The result with what a backward pass needs and without, and the gradients for an upstream of 1, 2, 3, 1, ..."""
+    """The results with what a backward pass needs and without, and the gradients for upstreams of 1, 2, 3, 1, ..."""
     import torch
 
     given = {name: tensor.detach().clone().requires_grad_(tensor.requires_grad) for name, tensor in tensors.items()}
-    result = module(**indices, **given)
-    result.backward((1 + torch.arange(result.numel(), device="cuda") % 3).reshape(result.shape).to(torch.float32))
+    results = each_returned(module(**indices, **given))
+    upstreams = [(1 + torch.arange(each.numel(), device="cuda") % 3).reshape(each.shape) for each in results]
+    torch.autograd.backward(results, [upstream.to(torch.float32) for upstream in upstreams])
     with torch.no_grad():
-        alone = module(**indices, **given)
-    gradients = {f"d {name}": tensor.grad for name, tensor in given.items() if tensor.grad is not None}
-    return {"result": result.detach(), "result alone": alone, **gradients}
+        alone = each_returned(module(**indices, **given))
+    found = {f"result {number}": each.detach() for number, each in enumerate(results, 1)}
+    found |= {f"result {number} alone": each for number, each in enumerate(alone, 1)}
+    return found | {f"d {name}": tensor.grad for name, tensor in given.items() if tensor.grad is not None}
 
 
 def _said(differs: Mapping[str, int]) -> str:
@@ -203,13 +208,12 @@ def timed(module: Any, indices: Mapping[str, Any], tensors: Mapping[str, Any], r
     import torch
 
     structure = module.prepare(**indices)
-    result = module(structure, **tensors)
     wanted = [tensor for tensor in tensors.values() if tensor.requires_grad]
-    upstream, times = torch.ones_like(result), []
+    upstreams, times = list(map(torch.ones_like, each_returned(module(structure, **tensors)))), list[float]()
     for _ in range(repeat + 3):
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         began.record()
-        torch.autograd.grad(module(structure, **tensors), wanted, upstream)
+        torch.autograd.grad(each_returned(module(structure, **tensors)), wanted, upstreams)
         ended.record()
         torch.cuda.synchronize()
         times.append(began.elapsed_time(ended))
@@ -223,6 +227,11 @@ def drawn(compilation: Any, sizes: Drawn) -> tuple[dict[str, Any], dict[str, Any
     torch.manual_seed(0)
     graph = compilation.stages["graph"].program
     indices, counts = {"score": _triples, "layer": _edges, "op": _lists}[graph.family](compilation, graph, sizes)
+    counts = {**sizes.sizes, **counts}
+    for entry in declared_in(graph):
+        count = counts.setdefault(entry.codomain, sizes.rows)
+        indices[entry.name] = sizes.ids(count, counts[entry.domain])
+    counts |= made_sizes(graph.maps, counts)
     tensors = {
         t.name: torch.randn([*(counts[s] for s in t.sets), *map(graph.size, t.dims)], device="cuda")
         for t in graph.tensors
@@ -240,7 +249,11 @@ def _triples(compilation: Any, graph: Any, drawn: Drawn) -> tuple[dict[str, Any]
     negatives = compilation.options.negatives
     shapes = {"batch": (drawn.batch,), "negative": (drawn.batch, negatives.count if negatives else 0)}
     given = [entry for entry in graph.maps if is_given(entry)]
-    return {e.name: drawn.ids(drawn.sizes[e.codomain], *shapes[e.domain]) for e in given}, drawn.sizes
+    counts = {entry.codomain: drawn.sizes.get(entry.codomain, drawn.rows) for entry in given}
+    return {e.name: drawn.ids(counts[e.codomain], *shapes[e.domain]) for e in given}, {
+        **counts,
+        "batch": drawn.batch,
+    }
 
 
 def _edges(compilation: Any, graph: Any, drawn: Drawn) -> tuple[dict[str, Any], Mapping[str, int]]:

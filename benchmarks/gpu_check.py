@@ -15,7 +15,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,23 +23,39 @@ from typing import Any
 import numpy as np
 
 import explorer
+from benchmarks._checked_cases import (
+    BATCHES,
+    GRADIENT_SIZES,
+    LAYER_SIZES,
+    SIZES,
+    TWO_SETS,
+    ZOO,
+    Case,
+    all_cases,
+    for_architecture,
+    gradient_cases,
+    layer_cases,
+    model_cases,
+    op_cases,
+    quick_cases,
+    sizes_of,
+)
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
-from explorer.compiler.schedule.gemm.strategy import LEAST_COLUMNS
-from explorer.compiler.schedule.gemm.tiling import VECTOR
 from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.graphs import RelationalGraph, load_graph
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.data.triples import Triples
 from explorer.runtime.encode.batch import draw
-from explorer.runtime.encode.graph import encode
-from explorer.runtime.encode.layers import programs, tensor_shape, upstream_name
-from explorer.runtime.encode.ops import EncodedLists, Sets
+from explorer.runtime.encode.declared import encoded
+from explorer.runtime.encode.layers import programs, tensor_shape, upstream_names
+from explorer.runtime.encode.stored import as_stored
 from explorer.runtime.reference.compare import compare
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.bounds import Bounded
-from explorer.runtime.runs.layer import draw_tensors
+from explorer.runtime.runs.layer import draw_tensors, with_drawn_maps
+from explorer.runtime.runs.op import encoded_with_drawn
 from explorer.runtime.runs.request import coarser
 from explorer.runtime.targets.gpu.device import current_device
 from explorer.runtime.targets.gpu.memory import shape_of
@@ -48,72 +64,8 @@ from explorer.runtime.targets.gpu.program import GpuProgram
 BY_NAME_ONLY = "needs a GPU"
 """`explorer bench` runs this suite only where it is named."""
 
-CHECKOUT = Path(__file__).resolve().parents[1]
-ZOO = CHECKOUT.parent / "shared" / "zoo" / "models"
-"""Models from the literature that no example has, where they are beside the project."""
-LAYER_SIZES = (1, 33, 64)
-GRADIENT_SIZES = (1, 8, 33)
 LISTS, ROWS = 60, 50
 ENTITIES, RELATIONS, LAUNCHES = 500, 11, 3
-SIZES = (1, 33, 64, 128, 1000)
-BATCHES = (1, 75)
-NEGATIVES = ("none", "tail:5", "head:9")
-POPULAR = ("spmm", "sddmm")
-"""Ops that are checked with the option `popular` as well."""
-
-SHARED_ROWS = """
-dim D = 64, K = 64
-score TwoProducts(h: entity, r: relation, t: entity):
-    "the lanes read each other's elements of the row between the products"
-    param E[entity, D]
-    param P[relation, D, K]
-    param Q[relation, K, D]
-    return norm((E[h] @ P[r]) @ Q[r] - E[t], 1)
-"""
-MANY_REDUCTIONS = """
-dim D = 64
-score Reductions(h: entity, r: relation, t: entity):
-    "a mean, a minimum, a maximum and functions of f32; those of the prelude too"
-    param E[entity, D]
-    param R[relation, D]
-    param bias[entity]
-    u = tanh(E[h] + R[r])
-    v = gelu(E[t]) + sigmoid(R[r]) - leaky_relu(E[t], 0.2)
-    return mean(u * v) + max(u) - min(v) + exp(-norm(u - v, 2)) + sin(bias[h]) * abs(bias[t]) - logsigmoid(bias[t])
-"""
-TWO_SETS = """
-dim D = 64
-score TwoSets(h: entity, r: relation, t: entity):
-    "a table indexed by two sets, and a plain matrix"
-    param E[entity, D]
-    param W[relation, entity, D]
-    param M[D, D]
-    return dot(E[h] @ M, W[r, t])
-"""
-TYPES_OF_AN_EDGE = """
-dim D = 64
-layer TypesOfAnEdge(g: graph):
-    "parameters of an edge's type with those of its ends, and of a node with its type"
-    input x[node, D]
-    param W[etype, D, D], mu[ntype, etype, ntype], v[ntype, etype, D], b[node, ntype]
-    for e in g.edges():
-        e["m"] = (e.src.x @ W[e.etype]) * mu[e.src.ntype, e.etype, e.dst.ntype] + v[e.dst.ntype, e.etype]
-    for n in g.nodes():
-        n["h"] = b[n, n.ntype] * sum(e["m"] for e in n.incoming_edges())
-    return n["h"]
-"""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model text at a size (0: those that it says), a batch, and with options; with `positive` every drawn tensor is,
-    as models need that take roots or logarithms."""
-
-    text: str
-    size: int
-    batch: int
-    options: dict[str, str]
-    positive: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,6 +90,8 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="explorer bench gpu_check", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few sizes, for running under compute-sanitizer")
     parser.add_argument("--models", type=Path, default=ZOO, metavar="DIR", help="more models (default: %(default)s)")
+    told = "only cases with this option, as in inspect=chunks"
+    parser.add_argument("--only", type=option, default=("", ""), metavar="NAME=VALUE", help=told)
     parser.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="every Nth case, from the Ith")
     parser.add_argument("--planted", action="store_true", help="only a kernel that reads one element out of bounds")
     arguments = parser.parse_args(argv)
@@ -157,7 +111,9 @@ def main(argv: Sequence[str]) -> int:
     setting = Setting(launch, LAUNCHES, load_graph("small"), LISTS)
     arch = current_device().compile_for
     part, parts = arguments.shard
-    for check_case, case in islice(suite(arguments.quick, arguments.models), part - 1, None, parts):
+    name, value = arguments.only
+    cases = (each for each in suite(arguments.quick, arguments.models) if each[1].options.get(name, "") == value)
+    for check_case, case in islice(cases, part - 1, None, parts):
         outcome = attempt(check_case, setting, for_architecture(arch, case))
         print(json.dumps(outcome), flush=True)
         checked += 1
@@ -166,6 +122,14 @@ def main(argv: Sequence[str]) -> int:
     models = str(arguments.models) if arguments.models.is_dir() else f"none, {arguments.models} is not there"
     print(json.dumps({"device": device, **counts, "models": models, "largest_error_over_bound": 1.0}))
     return 1 if failed else 0
+
+
+def option(text: str) -> tuple[str, str]:
+    """("inspect", "chunks") of `inspect=chunks`. Raises ValueError for other texts."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise ValueError(text)
+    return name, value
 
 
 def shard(text: str) -> tuple[int, int]:
@@ -198,80 +162,6 @@ def attempt(check_case: Check, setting: Setting, case: Case) -> dict[str, Any]:
         return {"text": case.text, "size": case.size, **case.options, "agrees": False, "raised": raised}
 
 
-def for_architecture(arch: str, case: Case) -> Case:
-    """The case compiled for a GPU."""
-    return replace(case, options={**case.options, "arch": arch})
-
-
-def all_cases(sizes: Sequence[int]) -> Iterator[Case]:
-    """Every example and the three texts above, at every size, batch and option."""
-    texts = [path.read_text() for path in sorted((CHECKOUT / "examples" / "kge").glob("*.emb"))]
-    for text in (*texts, SHARED_ROWS, MANY_REDUCTIONS, TWO_SETS):
-        for size in sizes:
-            for batch in BATCHES:
-                for negatives in NEGATIVES:
-                    yield Case(text, size, batch, {"negatives": negatives})
-            yield Case(text, size, BATCHES[-1], {"interchange": "false"})
-            yield Case(text, size, BATCHES[-1], {"inspect": "chunks"})
-            yield from (Case(text, size, BATCHES[-1], {"precision": precision}) for precision in precisions(size))
-
-
-def quick_cases() -> Iterator[Case]:
-    """Those of size 33, and the products on tensor cores of 128 columns, which four warps may multiply together."""
-    yield from all_cases((33,))
-    yield from (case for case in all_cases((128,)) if "precision" in case.options)
-
-
-def precisions(size: int) -> Sequence[str]:
-    """The precisions of tensor cores, for sizes of which they multiply tiles."""
-    return ("tf32x3", "tf32") if size >= LEAST_COLUMNS and size % VECTOR == 0 else ()
-
-
-def layer_cases(sizes: Sequence[int]) -> Iterator[Case]:
-    """Every layer of the examples at every size, under the settings of its passes; `batch` does not matter."""
-    for path in sorted((CHECKOUT / "examples" / "rgnn").glob("*.emb")):
-        for size in sizes:
-            for reorder in ("true", "false"):
-                for compact in ("true", "false"):
-                    yield Case(path.read_text(), size, 0, {"reorder": reorder, "compact": compact})
-            yield Case(path.read_text(), size, 0, {"aggregate": "false"})
-            for precision in precisions(size):
-                for aggregate in ("true", "false"):
-                    yield Case(path.read_text(), size, 0, {"precision": precision, "aggregate": aggregate})
-
-
-def op_cases(sizes: Sequence[int]) -> Iterator[Case]:
-    """Every op of the examples at every size; a sum and a dot product of rows that an inspector marks, too."""
-    for path in sorted((CHECKOUT / "examples" / "embedding").glob("*.emb")):
-        if explorer.compile(path.read_text(), on_demand=True).family == "op":
-            marked: list[dict[str, str]] = [{"popular": "true"}] if path.stem in POPULAR else []
-            yield from (Case(path.read_text(), size, 0, options) for options in ({}, *marked) for size in sizes)
-
-
-def gradient_cases(sizes: Sequence[int]) -> Iterator[Case]:
-    """Every example with its backward pass, and tensors over several sets; scores with negatives too."""
-    examples = (path.read_text() for path in sorted((CHECKOUT / "examples").glob("*/*.emb")))
-    for text in (*examples, TWO_SETS, TYPES_OF_AN_EDGE):
-        negatives = NEGATIVES[:2] if explorer.compile(text, on_demand=True).family == "score" else NEGATIVES[:1]
-        for size in sizes:
-            for kind in negatives:
-                yield Case(text, size, BATCHES[-1], {"grad": "true", "negatives": kind})
-
-
-def model_cases(folder: Path) -> Iterator[Case]:
-    """Every model of a folder at its own sizes, forward and with its backward pass; scores with negatives too."""
-    for path in sorted(folder.glob("*.emb")):
-        yield from cases_of(path.read_text())
-
-
-def cases_of(text: str) -> Iterator[Case]:
-    """The cases of one such model."""
-    family = explorer.compile(text, on_demand=True).family
-    for kind in NEGATIVES[:2] if family == "score" else NEGATIVES[:1]:
-        for grad in ("false", "true"):
-            yield Case(text, 0, BATCHES[-1], {"negatives": kind, "grad": grad})
-
-
 def check_model(setting: Setting, case: Case) -> dict[str, Any]:
     """Checks a case by its family, and its gradients where it has them. Where the reference's result is no number (a
     logarithm's, say), tensors are made positive, and no list is empty."""
@@ -287,7 +177,7 @@ def check_rows(setting: Setting, case: Case) -> dict[str, Any]:
     """Compares every row of a layer or an op, in the order of what was given, with that of the float64 reference."""
     compilation = compiled(case)
     report: dict[str, Any] = {"model": compilation.name, "sizes": dict(compilation.sizes), **case.options}
-    given = signed(case, INPUTS[compilation.family](setting, compilation))
+    given = signed(case, compilation, INPUTS[compilation.family](setting, compilation))
     assert compilation.encode is not None
     arrays, finish = compilation.encode(compilation, given, None)
     launches = [finish(*setting.launch(compilation, arrays))[0] for _ in range(setting.launches)]
@@ -310,13 +200,23 @@ def judged(compilation: explorer.Compilation, launches: Sequence[Any], want: Bou
 
 
 def compiled(case: Case) -> explorer.Compilation:
-    """A case's compilation, of which only the stages that lead to CUDA are made."""
-    return explorer.compile(case.text, sizes=sizes_of(case), options=case.options, on_demand=True)
+    """A case's compilation, of which only the stages that lead to CUDA are made; the same one for who looks at it,
+    who checks it next, and another batch."""
+    return _compiled(case.text, tuple(sizes_of(case).items()), tuple(case.options.items()))
 
 
-def signed(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs, without their signs where a case wants positive ones."""
-    return {name: abs(value) for name, value in inputs.items()} if case.positive else dict(inputs)
+@lru_cache(maxsize=8)
+def _compiled(
+    text: str, sizes: tuple[tuple[str, int], ...], options: tuple[tuple[str, str], ...]
+) -> explorer.Compilation:
+    return explorer.compile(text, sizes=dict(sizes), options=dict(options), on_demand=True)
+
+
+def signed(case: Case, compilation: explorer.Compilation, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs as they are stored, without their signs where a case wants positive ones."""
+    given = {name: abs(value) for name, value in inputs.items()} if case.positive else inputs
+    graph: Any = compilation.stages["graph"].program
+    return as_stored(graph, given)
 
 
 def error_of(got: Any, want: Bounded) -> float:
@@ -340,8 +240,11 @@ def check(setting: Setting, case: Case) -> dict[str, Any]:
     stage = compilation.stages["cuda"]
     if not stage.available:
         return report | {"reason": stage.reason}
-    inputs = signed(case, draw(compilation, triples(), case.batch))
-    launches = [setting.launch(compilation, inputs)[0] for _ in range(setting.launches)]
+    inputs = signed(case, compilation, draw(compilation, triples(), case.batch))
+    graph: Any = compilation.stages["graph"].program
+    assert compilation.encode is not None
+    arrays = inputs if graph.is_one_nest else compilation.encode(compilation, inputs, None)[0]
+    launches = [setting.launch(compilation, arrays)[0] for _ in range(setting.launches)]
     found = judged(compilation, launches, meaning(case, compilation, inputs).result())
     return report | found | {"agrees": found["agrees"] and found["same_each_time"]}
 
@@ -354,8 +257,8 @@ def check_gradients(setting: Setting, case: Case) -> dict[str, Any]:
     if not stage.available:
         return report | {"agrees": False, "reason": stage.reason}
     graph: Any = compilation.stages["graph"].program
-    given = signed(case, INPUTS[compilation.family](setting, compilation))
-    upstream = given.pop(upstream_name(graph))
+    given = signed(case, compilation, INPUTS[compilation.family](setting, compilation))
+    upstream = given.pop(upstream_names(graph)[0])
     assert compilation.encode is not None
     arrays, finish = compilation.encode(compilation, given, upstream)
     result, gradients = finish(*setting.launch(compilation, arrays))
@@ -373,8 +276,9 @@ def score_inputs(_: Setting, compilation: explorer.Compilation) -> dict[str, Any
 
 def layer_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, Any]:
     """A small graph with features, parameters and the gradient of the result."""
-    data = setting.graph
-    tensors = draw_tensors(programs(compilation)[0], encode(data).counts, seed=0)
+    graph = programs(compilation)[0]
+    data = with_drawn_maps(setting.graph, graph, 0)
+    tensors = draw_tensors(graph, encoded(data, graph).counts, seed=0)
     return {**data.arrays(), **{n: getattr(data, n) for n in ("num_nodes", "num_etypes", "num_ntypes")}, **tensors}
 
 
@@ -383,7 +287,7 @@ def op_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, 
     random, lists = np.random.default_rng(0), setting.lists
     graph: Any = compilation.stages["graph"].program
     lengths = random.integers(setting.shortest, 10, lists)
-    entries, square = int(lengths.sum()), len({entry.codomain for entry in graph.maps}) == 1
+    entries, square = int(lengths.sum()), graph.maps[0].codomain == graph.maps[1].codomain
     ptr, picked = np.concatenate(([0], np.cumsum(lengths))), random.integers(0, lists if square else ROWS, entries)
     weight = random.standard_normal(entries).astype(np.float32)
     shape = {"num_rows": lists, "num_cols": lists if square else ROWS}
@@ -393,7 +297,9 @@ def op_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, 
         "csr": {"rowptr": ptr, "col": picked, "value": weight, **shape},
         "coo": {"row": np.repeat(np.arange(lists), lengths), "col": picked, "value": weight, **shape},
     }[graph.structure]
-    counts = EncodedLists(Sets.of(graph), sparse_from(given, graph.name, "given", shape["num_cols"])).counts
+    drawn_lists = encoded_with_drawn(graph, sparse_from(given, graph.name, "given", shape["num_cols"]), 0)
+    counts = drawn_lists.counts
+    given |= {name: each.ids for name, each in drawn_lists.declared.items()}
     for tensor in graph.tensors:
         if tensor.kind != "structure":
             drawn = random.standard_normal(tensor_shape(graph, tensor, counts))
@@ -403,21 +309,6 @@ def op_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, 
 
 CHECKS: dict[str, Check] = {"score": check, "layer": check_rows, "op": check_rows}
 INPUTS = {"score": score_inputs, "layer": layer_inputs, "op": op_inputs}
-
-
-def sizes_of(case: Case) -> dict[str, int]:
-    """The first dimension at the case's size, the others larger each, so that none are equal: by 4 where vectors of 4
-    divide the first, and so all; likewise by 128, columns of a tile."""
-    if not case.size:
-        return {}
-    step = next(step for step in (128, 4, 3) if step == 3 or case.size % step == 0)
-    return {name: case.size + step * place for place, name in enumerate(_dimensions(case.text))}
-
-
-@cache
-def _dimensions(text: str) -> tuple[str, ...]:
-    """The names of a text's dimensions."""
-    return tuple(explorer.compile(text, on_demand=True).sizes)
 
 
 def triples() -> Triples:

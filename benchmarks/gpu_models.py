@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 import explorer
+from benchmarks._checked_cases import ZOO
 from benchmarks.gpu import DATA, missing_gpu
-from benchmarks.gpu_check import ZOO
 from explorer.runtime import on_gpu
 from explorer.runtime.peers import timed
 from explorer.runtime.run import RunRequest, execute

@@ -1,8 +1,9 @@
 """Scores on the CPU beside what one would else write: the PyTorch eager expression, in the same run on the same cores.
 
-`explorer bench kge [--data SOURCE] [--repeat N] [--json]`. Both sides take turns and compute the same scores, which
-are checked against the float64 reference first. Peak memory is what a process's resident memory grows by during one
-call, each side in a process of its own (Linux's VmHWM, reset before the call; it counts to about a quarter of a MiB).
+`explorer bench kge [--train] [--data SOURCE] [--repeat N] [--json]`. Both sides take turns and compute the same scores,
+which are checked against the float64 reference first. Peak memory is what a process's resident memory grows by during
+one call, each side in a process of its own (Linux's VmHWM, reset before the call; it counts to about a quarter of a
+MiB). With `--train`, training steps are timed instead: see `_kge_training.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import _kge_training
 from benchmarks._measuring import heading, interleave, peak_growth, provenance, summary
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -65,6 +67,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="explorer bench kge", description=__doc__)
     parser.add_argument("--data", default="FB15k-237", help="a preset or a file of triples; default FB15k-237")
     parser.add_argument("--repeat", type=int, default=11, help="runs of each side; default 11")
+    parser.add_argument("--train", action="store_true", help="time training steps of the modules of PyTorch")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--peak", nargs=2, metavar=("MODEL", "SIDE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
@@ -72,11 +75,15 @@ def main(argv: Sequence[str]) -> int:
         model, side = arguments.peak
         print(peak_bytes(next(case for case in CASES if case.model == model), side, arguments.data))
         return 0
-    rows = [measure(case, arguments.data, arguments.repeat) for case in CASES]
+    if arguments.train:
+        rows = _kge_training.rows(tuple((case.model, case.eager) for case in CASES), arguments.data, arguments.repeat)
+    else:
+        rows = [measure(case, arguments.data, arguments.repeat) for case in CASES]
     import torch
 
     figures = {**provenance(), "peer": f"PyTorch {torch.__version__}, eager", "data": arguments.data, "cases": rows}
-    print(json.dumps(figures) if arguments.json else table(figures))
+    written = _kge_training.table if arguments.train else table
+    print(json.dumps(figures) if arguments.json else written(figures))
     return 0 if all(row["matches_reference"] for row in rows) else 1
 
 

@@ -38,7 +38,7 @@ from benchmarks._recorded_spaces import SPACES, Input, RecordedSpace
 from explorer.compiler.decisions import Value
 from explorer.tuner.features.launches import NAMES
 from explorer.tuner.points import Points
-from explorer.tuner.recorded import Recorded, Trial
+from explorer.tuner.recorded import OBJECTIVE, TIMES, Recorded, Trial
 
 BY_NAME_ONLY = "needs a GPU"
 """`explorer bench` runs this suite only where it is named."""
@@ -170,9 +170,7 @@ def _worker(arguments: argparse.Namespace, end: float) -> Iterator[Line]:
     seconds = max(1.0, end - monotonic() - 5)
     command = [sys.executable, "-m", "benchmarks.record", "measure", "--worker", "--seconds", f"{seconds:.1f}"]
     command += map(str, given)
-    with subprocess.Popen(
-        command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
@@ -329,14 +327,16 @@ def pack_all(wanted: list[Wanted], arguments: argparse.Namespace) -> int:
         packed(name, points, own).save(path)
         size += path.stat().st_size
         best, usual = np.nanmin([_time(line) for line in done.values()]), _time(done[points.usual])
-        print(f"{name}: {len(points):,} points, {path.stat().st_size:,} bytes; the usual one takes"
-              f" {usual / best:.2f} times the best's {best:.4f} ms")
+        print(
+            f"{name}: {len(points):,} points, {path.stat().st_size:,} bytes; the usual one takes"
+            f" {usual / best:.2f} times the best's {best:.4f} ms"
+        )
     print(f"{size:,} bytes; {missing} spaces are not there")
     return 1 if missing else 0
 
 
 def _time(line: Line) -> float:
-    return float(line["times"][0]) if line.get("times") else float("nan")
+    return float(line["times"][TIMES.index(OBJECTIVE)]) if line.get("times") else float("nan")
 
 
 def packed(name: str, points: Points, lines: list[Line]) -> Recorded:

@@ -32,6 +32,7 @@ _EXAMPLES = """examples:
 _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands first:
   of the graph
     negatives=none tail:N head:N   triples for each one of the batch, with that end replaced (scores)
+    negatives=own:N                how many a text's own set of negatives has, n: negatives of entity
     grad=false true                the backward pass
     reorder=true false             weights are multiplied with weights first, where that saves work (layers)
     compact=true false             what depends on an edge's source and type is computed once a pair (layers)
@@ -39,6 +40,7 @@ _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands f
   of the loops
     interchange=true false         matrices are read along their rows
     online=true false              a softmax, and what it weighs, in one visit
+    pack=false true                scalars of a row as columns of the vector that is read with them (layers)
   of the DAE machine (Ember)
     opt=3 0 1 2                    the level of SLC that it runs
     vlen=16 (1 to 64)              elements of a vector
@@ -46,10 +48,14 @@ _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands f
   of a GPU; 0 leaves a number to the compiler
     arch=sm_90 sm_80 sm_90a        what PTX and SASS are made for; with an a, for that generation alone
     precision=float32 tf32x3 tf32  what products are taken in: errors of up to 2e-6, 1e-5, 2e-3
+    encoding=coo compressed        which row or destination an element is of: read, or searched for (CSR, CSC)
     inspect=true chunks false      rows are grouped by their matrix; cuKE's chunks of edges; nothing
     inspect_edges=64 (2 to 64)     edges of a chunk (C); so are inspect_group=32 (1 to 128) chunks sorted together
                                    (p), inspect_block=64 (32 to 128) elements of a row (D) and
                                    inspect_cached=2 (1 to 8) matrices (C1)
+    inspect_reload=false true      a product's rows, by chunks: computed for each block of columns; or once, stored and
+                                   reloaded
+    inspect_shuffle=false true     such rows: in shared memory; or handed from lane to lane
     split=auto rows nonzeros       what warps share out of a sum over segments
     chunk=0 (32 to 4096)           nonzeros of a warp (kNnzTile)
     lanes=0 (2 to 32)              lanes that share a row (kLaneWidth)
@@ -129,7 +135,11 @@ def _add_model_arguments(parser: argparse.ArgumentParser, schedule: bool = True,
             " 256'), or JSON as `space` does; the rest is left to the options",
         )
     parser.add_argument("--grad", action="store_true", help="derive the backward pass too (as --option grad=true)")
-    parser.add_argument("--negatives", metavar="SIDE:N", help="score N corrupted triples for each: tail:64 or head:64")
+    parser.add_argument(
+        "--negatives",
+        metavar="SIDE:N",
+        help="score N corrupted triples for each: tail:64 or head:64; own:64, of a text's own negatives",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 from pygments.lexer import RegexLexer, bygroups, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text, Whitespace
 
+from explorer.compiler.ir.storage import ALIASES, STORAGES
 from explorer.compiler.language.names.builtins import function_names
 from explorer.compiler.language.names.prelude import prelude
 
@@ -35,6 +36,8 @@ _SPACE = (r"\s+", Whitespace)
 _COMMENT = (r"#.*$", Comment.Single)
 _VARIABLE = (r"%\w+", Name.Variable)
 _INDEX_SET = (words(INDEX_SETS, prefix=r"(?<![\w.])", suffix=r"\b"), Keyword.Type)
+_STORED = (rf"(:)(\s*)({'|'.join((*STORAGES, *ALIASES))})\b", bygroups(Punctuation, Whitespace, Keyword))
+"""What elements are stored in: `T[row, D]: bf16`."""
 _LAST = (r".", Text)
 _BUFFERS = "size param input index structure upstream temporary output"
 
@@ -71,12 +74,14 @@ class ModelLexer(RegexLexer):
             (r'"""(?s:.)*?"""', String.Doc),
             (r'"[^"\n]*"?', String.Doc),
             (r"(score|def|layer|op)(\s+)([A-Za-z_]\w*)", bygroups(Keyword, Whitespace, Name.Class)),
+            (r"map(?=\s+[A-Za-z_]\w*\s*:)", Keyword),
             _words("dim param input return for in"),
+            _STORED,
             _INDEX_SET,
             (words(FUNCTIONS, prefix=r"\b", suffix=r"(?=\s*\()"), Name.Builtin),
             _NUMBER,
             _NAME,
-            (r"\.\.|\*\*|//|[<>=!]=|[-+*/@=<>]", Operator),
+            (r"\.\.|\*\*|//|->|[<>=!]=|[-+*/%@=<>]", Operator),
             (r"[\[\](){},.:]", Punctuation),
             _LAST,
         ]
@@ -144,7 +149,8 @@ class KernelsLexer(RegexLexer):
             (r"\b(shared|register)\b", Name.Builtin),
             _words(
                 f"{_BUFFERS} template threads count for in step unroll all rolled where acc reduce over lanes apart"
-                " barrier atomic last padded swizzled multiply from by warps kept checked tf32 tf32x3 result gradient"
+                " barrier atomic last padded swizzled multiply from by warps kept checked shuffled tf32 tf32x3 result"
+                " gradient"
             ),
             *_STATEMENTS,
         ]

@@ -10,25 +10,42 @@ from xdist.scheduler import LoadScopeScheduling
 BROWSER = "tests/browser"
 LONG = (
     BROWSER,
+    "tests/runtime/export/test_export.py",
+    "tests/runtime/test_storage.py",
     "tests/runtime/test_peer_compiled.py",
+    "tests/examples/test_train_traced.py",
+    "tests/runtime/export/test_names.py",
+    "tests/runtime/export/test_several.py",
+    "tests/runtime/export/test_maps.py",
+    "tests/tuner/test_held_out.py",
+    "tests/tuner/test_recordings.py",
+    "tests/runtime/test_traced.py",
     "tests/tuner/tune/test_on_gpu.py",
     "tests/runtime/test_torch_module.py",
     "tests/runtime/test_jobs.py",
+    "tests/sweep/test_hostile.py",
+    "tests/sweep/test_fuzz.py",
+    "tests/sweep/test_quiet.py",
+    "tests/emulator/test_chunked_gradients.py",
+    "tests/compiler/schedule/test_texts_in_turn.py",
     "tests/compiler/schedule/test_examples_kept.py",
     "tests/tuner/tune/test_on_cpu.py",
     "tests/cli/test_run.py",
     "tests/benchmarks/test_suites.py",
+    "tests/emulator/test_gradients.py",
     "tests/queue/test_class.py",
     "tests/queue/test_page.py",
     "tests/web/test_socket.py",
     "tests/web/processes/test_several.py",
     "tests/tuner/tune/test_on_dae.py",
-    "tests/compiler/test_score_gradients.py",
     "tests/web/test_description.py",
     "tests/benchmarks/test_record.py",
     "tests/compiler/test_random_layers.py",
+    "tests/compiler/ir/test_round_trip.py",
+    "tests/compiler/by_form/test_forms.py",
+    "tests/compiler/codegen/test_sass.py",
 )
-"""What takes ten seconds or more with few tests."""
+"""What takes ten seconds or more with few tests, here or in the sweep."""
 
 
 def scope_of(test: str) -> str:

@@ -18,6 +18,7 @@ def share_below(x: Any) -> Any:
 
 EXACT: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x,
+    "stop_gradient": lambda x: x,
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -46,6 +47,7 @@ EXACT: dict[str, Callable[..., Any]] = {
     "gelu": lambda x: x * share_below(x),
     "sin": np.sin,
     "cos": np.cos,
+    "atan2": np.arctan2,
     "step": lambda x: np.where(x > 0, 1.0, 0.0),
     "gelu_slope": lambda x: share_below(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi),
 }

@@ -21,8 +21,9 @@ NAMES = {"cuKE": "cuke", "PIGEON and Hector": "hector", "G-Sparse": "gsparse", "
 NOTHING = "-"
 SLOW = (
     "explorer bench papers",
+    "explorer bench training",
     "explorer run examples/rgnn/hgt.emb --on cpu --grad",
-    "explorer space examples/embedding/spmm.emb",
+    "explorer space examples/embedding/sddmm.emb",
 )
 """What the sweep runs: figures, and what takes longer than others of its kind."""
 

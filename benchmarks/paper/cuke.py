@@ -7,8 +7,8 @@ paper's. Real graphs take their place where there are files of them (`use_files`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -185,9 +185,9 @@ def figure_10() -> Table:
         None,
         (
             f"{NEGATIVE_BATCH} triples with {NEGATIVES} corrupted tails each, {WIDTH} wide: as many scores as Figure"
-            " 9's. Head and relation are loaded once for a triple's negatives whatever the inspector does. Chunks are"
-            " not made of negatives: there the whole batch is inspected. PyTorch reads a triple's matrix once for all"
-            " of its negatives; without an inspector each score reads it. Times need a GPU."
+            " 9's. Head and relation are loaded once for a triple's negatives whatever the inspector does. A chunk is"
+            f" of {CHUNK} scores, all of one triple here. PyTorch reads a triple's matrix once for all its negatives;"
+            " without an inspector each score reads it. Times need a GPU."
         ),
     )
 
@@ -321,8 +321,7 @@ def _zeros_of(tensors: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _figure(name: str, title: str, entries: Sequence[int], make: Callable[[], Table] | None, needs: str = "") -> Figure:
-    return Figure(name, title, tuple(f"cuke {entry}" for entry in entries), make, needs)
+_figure = partial(Figure.of, "cuke")
 
 
 PAPER = Paper(

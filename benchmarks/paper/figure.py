@@ -53,13 +53,28 @@ class Table:
 @dataclass(frozen=True)
 class Figure:
     """A figure or table by its paper's number. `entries` are those of docs/PAPERS.md that it shows. Where it cannot be
-    made here, `make` is None and `needs` says why."""
+    made on any machine, `make` is None and `needs` says why; `on_gpu` makes it where there is a GPU."""
 
     name: str
     title: str
     entries: tuple[str, ...]
     make: Callable[[], Table] | None = None
     needs: str = ""
+    on_gpu: Callable[[], Table] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        paper: str,
+        name: str,
+        title: str,
+        entries: Sequence[int],
+        make: Callable[[], Table] | None,
+        needs: str = "",
+        on_gpu: Callable[[], Table] | None = None,
+    ) -> Figure:
+        """A figure of a paper, whose entries are given by number."""
+        return cls(name, title, tuple(f"{paper} {entry}" for entry in entries), make, needs, on_gpu)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ The excerpt that there is has few numbers: the size of the search space (§III-D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.paper import on_gpu
 from benchmarks.paper.figure import Figure, Paper, Row, Table
 from explorer.checkout import CHECKOUT
 from explorer.compiler.compilation import Compilation
@@ -19,6 +21,7 @@ from explorer.compiler.to_json import kernels_of
 from explorer.runtime.compiling import compile as compiled
 from explorer.runtime.data.lists import load_lists
 from explorer.runtime.encode import layers, ops
+from explorer.runtime.gcompile import MESSAGES, REDUCTIONS, letters_of, sddmm_text, spmm_text
 
 WIDTH = 256
 """The features of a row that §III-D counts the space for."""
@@ -40,6 +43,23 @@ def asked(compilation: Compilation, data: str) -> dict[str, int]:
     tensors = {name: np.broadcast_to(np.float32(0), shape) for name, shape in shapes.items()}
     arrays: Mapping[str, Any] = ops.program_inputs(graph, module, encoded, tensors)
     return asked_bytes(kernels_of(compilation.stages["kernels"].program), arrays)
+
+
+def operators_table() -> Table:
+    """How many kernels each message has under each reduction, and on the edges themselves."""
+    columns = ("on edges", *REDUCTIONS)
+    rows = []
+    for message in MESSAGES:
+        shapes = dict.fromkeys(letters_of(message), (WIDTH,))
+        texts = [sddmm_text(message, shapes), *(spmm_text(message, reduce, shapes) for reduce in REDUCTIONS)]
+        stages = [compiled(text, on_demand=True).stages["kernels"].program for text in texts]
+        rows.append(Row(message, {c: float(len(kernels_of(found))) for c, found in zip(columns, stages, strict=True)}))
+    note = (
+        f"Kernels of `explorer.gcompile(g)`'s apply_edges and update_all, {WIDTH} features of nodes and edges each. The"
+        " message is computed where it is reduced, and no edge's is kept; longer rows than a warp's are found, summed"
+        " and merged by kernels of their own. No number of this kind is published."
+    )
+    return Table("counted", columns, rows, note, form=",.0f")
 
 
 def space_table() -> Table:
@@ -110,17 +130,33 @@ def balance_table() -> Table:
     return Table("counted", columns, rows, note, "steps over nonzeros", ",.2f", logarithmic=True)
 
 
-def _figure(name: str, title: str, entries: Sequence[int], make: Callable[[], Table] | None, needs: str = "") -> Figure:
-    return Figure(name, title, tuple(f"gsparse {entry}" for entry in entries), make, needs)
+_figure = partial(Figure.of, "gsparse")
 
 
 PAPER = Paper(
     "gsparse",
     "G-Sparse: schedules of sparse products on graphs",
     (
+        _figure("operators", "§III-A: g-SDDMM and g-SpMM by message and reduction", [1], operators_table),
         _figure("space", "§III-D: size of the search space", [7], space_table),
         _figure("tiles", "§III-B: what tiles of SpMM ask memory for", [2, 5], traffic_table),
         _figure("balance", "§III-B-b: rows sorted by length", [4], balance_table),
+        _figure(
+            "tile-times",
+            "§III-B: tiles of SpMM, as times",
+            [2, 4, 5],
+            None,
+            "a GPU, with PyTorch and CuPy.",
+            partial(on_gpu.tile_times, SETTINGS, WIDTH),
+        ),
+        _figure(
+            "lane-times",
+            "Algorithm 3: lane widths of SDDMM, as times",
+            [6],
+            None,
+            "a GPU, with PyTorch and CuPy.",
+            on_gpu.lane_times,
+        ),
         _figure(
             "speedups",
             "PACT'23 abstract: up to 4.75x a kernel, 1.37x to 2.25x GCN, GraphSAGE and GAT; Table IV: lane widths",

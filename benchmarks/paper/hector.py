@@ -6,11 +6,12 @@ Hector's Tables 3 and 5 and its §4.3, and of PIGEON's Table 1 and §2.3; dimens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
 from benchmarks import memory
+from benchmarks.paper import on_gpu
 from benchmarks.paper.figure import Figure, Paper, Published, Row, Table
 from explorer.runtime.data.graphs import graph_counts
 
@@ -218,8 +219,27 @@ def _choices(layer: str, task: str) -> str:
     )
 
 
-def _figure(name: str, title: str, entries: Sequence[int], make: Callable[[], Table] | None, needs: str = "") -> Figure:
-    return Figure(name, title, tuple(f"hector {entry}" for entry in entries), make, needs)
+def speeds_5(layer: str, task: str) -> Table:
+    """Table 5 as times, where there is a GPU."""
+    settings: dict[str, on_gpu.Options] = {
+        name: {"reorder": reorder, "compact": compact} for name, (reorder, compact) in SETTINGS.items()
+    }
+    kinds = tuple(setting for setting in SETTINGS if setting != "U")
+    told = {data: dict(zip(kinds, speeds, strict=True)) for data, speeds in SPEEDUPS[layer, task].items()}
+    small_first = {data: told[data] for data in sorted(told, key=lambda data: set_sizes(data)["edge"])}
+    return on_gpu.speed_ups(layer, SIZES[layer], settings, task == "training", small_first)
+
+
+def figure_11() -> Table:
+    """Times by dimension, where there is a GPU."""
+    sizes: dict[str, Callable[[int], Mapping[str, int]]] = {
+        "rgat": lambda dim: {"F": dim, "G": dim},
+        "hgt": lambda dim: {"F": dim, "H": 1, "D": dim},
+    }
+    return on_gpu.by_dimension(sizes, "bgs")
+
+
+_figure = partial(Figure.of, "hector")
 
 
 def _tables_5() -> tuple[Figure, ...]:
@@ -229,6 +249,20 @@ def _tables_5() -> tuple[Figure, ...]:
             f"Table 5: {layer.upper()}, {task}: compact, reordered and both",
             [5, 6, 22, 23],
             partial(table_5, layer, task),
+        )
+        for layer, task in SPEEDUPS
+    )
+
+
+def _speeds_5() -> tuple[Figure, ...]:
+    return tuple(
+        _figure(
+            f"speeds5-{layer}-{task}",
+            f"Table 5: {layer.upper()}, {task}, as times",
+            [22, 23],
+            None,
+            "a GPU, with PyTorch and CuPy.",
+            partial(speeds_5, layer, task),
         )
         for layer, task in SPEEDUPS
     )
@@ -248,10 +282,18 @@ PAPER = Paper(
         ),
         _figure("memory", "Table 5's settings: memory of each", [13, 25, 28], memory_table),
         *_tables_5(),
+        *_speeds_5(),
         _figure("fig3", "Figures 3 and 9: time by kernel", [24], None, "a GPU and its profiler."),
         _figure(
             "fig8", "Figure 8 and Table 4: beside other systems", [19, 20, 21], None, "a GPU, and the other systems."
         ),
-        _figure("fig11", "Figures 11 and 12: times by dimension, IPC", [26], None, "a GPU and its profiler."),
+        _figure(
+            "fig11",
+            "Figure 11: times by dimension (Figure 12, IPC, needs a profiler)",
+            [26],
+            None,
+            "a GPU, with PyTorch and CuPy.",
+            figure_11,
+        ),
     ),
 )

@@ -22,10 +22,12 @@ from explorer.compiler.kept import Kept
 from explorer.compiler.language.check import check
 from explorer.compiler.language.diagnostics import Diagnostic, DiagnosticsError
 from explorer.compiler.language.elaborate.result import OperationSite
+from explorer.compiler.language.names.structures import NEGATIVE
 from explorer.compiler.language.parsing.parse import parse
-from explorer.compiler.options import OptionError, Options, read_options
+from explorer.compiler.options import OWN_NEGATIVES, USUAL_NEGATIVE_COUNT, Negatives, OptionError, Options, read_options
 from explorer.compiler.pipeline import STAGES
 from explorer.compiler.report import Report
+from explorer.compiler.returned import for_each_returned
 from explorer.compiler.stages import Program, Stage, Stages
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ read, and what makes of their outcome the one that the caller expects. It is giv
 runtime, which knows the compiler and not the other way round."""
 
 
-ModuleMaker = Callable[["Compilation", Mapping[str, int], bool], Any]
+ModuleMaker = Callable[["Compilation", Mapping[str, int], Mapping[str, int], bool], Any]
 """Makes the PyTorch module of a compilation, of the sizes of sets and whether indices are checked; given, since the
 runtime makes it."""
 
@@ -226,15 +228,15 @@ class Compilation:
 
     def run(self, inputs: Mapping[str, Any], on: str, grad: Any = None) -> Any:
         """The result, float32: scores [B], or [B, N] with negatives; a layer's rows, one for each node or edge; an
-        op's, one for each bag, row, nonzero or entry.
+        op's, one for each bag, row, nonzero or entry. Where the definition returns several, a tuple of them.
 
         `inputs` holds arrays by name: index maps, and every tensor; for a layer `src`, `dst`, and where they are not
         to be derived `etype`, `ntype`, `num_nodes`, `num_etypes` and `num_ntypes`; for an op `ptr`, `idx`, `weight`
         (bags), `rowptr` or `row`, `col`, `value`, `num_rows`, `num_cols` (matrices), `ptr`, `blocks` (block gathers).
-        With `grad`, the gradient of the result, it returns also a dict of gradients by tensor (compile with the option
-        grad). `on` is a target ("cpu", "dae"), or a stage with an interpreter (graph, loops, kernels, all of
-        slc and dlc).
-        Raises ValueError for another `on`, where the text was no model, or where the arrays do not fit it."""
+        With `grad`, the gradient of the result, or a tuple of those of several, it returns also a dict of gradients by
+        tensor (compile with the option grad). `on` is a target ("cpu", "dae"), or a stage with an interpreter (graph,
+        loops, kernels, all of slc and dlc). Raises ValueError for another `on`, where the text was no model, or where
+        the arrays do not fit it."""
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
         from explorer.compiler.interpret import run_program
@@ -247,32 +249,39 @@ class Compilation:
         if grad is not None and not self.options.grad:
             raise ValueError("there is no backward pass in this compilation: compile with the option grad")
         run: Target = self.targets.get(on, run_program)
-        if (self.family == "score" and not self.options.grad) or self.encode is None:
-            graph, negatives = self.stages["graph"].program, self.options.negatives
-            assert isinstance(graph, Graph)
+        graph, negatives = self.stages["graph"].program, self.options.negatives
+        assert isinstance(graph, Graph)
+        if self.encode is None or graph.is_one_nest:
             check_inputs(graph, inputs, negatives.count if negatives else 0)
             result, gradients = run(stage.program, inputs)
         else:
             arrays, finish = self.encode(self, inputs, grad)
             result, gradients = finish(*run(stage.program, arrays))
-        if self.options.negatives:  # which kernels of a GPU may see as one set with the triples
-            result = result.reshape(-1, self.options.negatives.count)
+        if negatives and negatives.replaces:  # which kernels of a GPU may see as one set with the triples
+            result = for_each_returned(
+                lambda scores, name: scores.reshape(-1, negatives.count, *map(graph.size, graph.value(name).shape)),
+                result,
+                graph.results,
+            )
         return result if grad is None else (result, gradients)
 
-    def torch(self, *, check_indices: bool = True, **sizes: int) -> Any:
-        """A `torch.nn.Module` that computes this model, on CPU and CUDA tensors, with autograd.
+    def torch(self, *, check_indices: bool = True, padding: Mapping[str, int] | None = None, **sizes: int) -> Any:
+        """A `torch.nn.Module` that computes this model, on CPU and CUDA tensors, with autograd; a call returns a tuple
+        where the definition returns several.
 
         `sizes` are those of the sets that parameters are over (`entity=14_541, relation=237`, `etype=474`): a `param`
         of known sizes is a parameter of the module, drawn at random; every other tensor is given to each call by name.
         `score = c.torch(entity=..., relation=...); score(h, r, t)`; `layer(src, dst, etype, x=x)`, or `layer(graph,
         x=x)` with `graph = layer.prepare(src, dst, etype)`; `op(ptr, idx, T=table)`. Indices may have any integer type.
+        `padding` names the row of a set that stands for nothing (`row=10_000, padding={"row": 0}`): drawn as zeros, and
+        without a gradient, as by `torch.nn.Embedding(padding_idx=0)`; a mean counts it.
         `check_indices=False` leaves out the check that ids have rows, for which a GPU must be waited for.
         Raises ValueError where the text was no model or a size is of no set, ImportError without PyTorch."""
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
         if self.make_module is None:
             raise ValueError("a compilation of explorer.compile has a module; this one was made without a runtime")
-        return self.make_module(self, sizes, check_indices)
+        return self.make_module(self, sizes, padding or {}, check_indices)
 
 
 def compile_model(
@@ -291,6 +300,7 @@ def compile_model(
     policy: Policy | None = None,
     edited: Mapping[str, str] | None = None,
     prove: Prove | None = None,
+    kept: Kept[Any] | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage, or where it is `on_demand`, through each when it is first asked for.
 
@@ -300,7 +310,8 @@ def compile_model(
     (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it.
     `schedule` is what to choose for kernels of the GPU, by kernel and decision or as it is printed, and what it leaves
     open the options and the heuristics choose, or a `policy`. `edited` are texts for stages in the place of those that
-    the compiler prints (`Compilation.with_edited`), of which `prove` finds whether they are right.
+    the compiler prints (`Compilation.with_edited`), of which `prove` finds whether they are right. Nests that
+    are `kept` from texts compiled before are not scheduled again.
     Errors of the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
@@ -316,10 +327,13 @@ def compile_model(
     if checked.graph is None:
         return _failed(text, chosen, checked.diagnostics)
     graph = checked.graph
+    if chosen.negatives is None and any(entry.domain == NEGATIVE for entry in graph.maps):
+        chosen = replace(chosen, negatives=Negatives(OWN_NEGATIVES, USUAL_NEGATIVE_COUNT))
     try:
         check_family(rows, graph.family)
     except CountError as error:
         return _failed(text, chosen, (Diagnostic(message=str(error), span=None),))
+    report = Report(chosen, rows, Replay(asked, policy or Pinned(chosen)), kept=kept or Kept())
     compilation = Compilation(
         text=text,
         name=graph.name,
@@ -328,7 +342,7 @@ def compile_model(
         options=chosen,
         diagnostics=checked.diagnostics,
         operations=_operations(graph, checked.operations),
-        stages=Stages(graph, Report(chosen, rows, Replay(asked, policy or Pinned(chosen)), kept=Kept()), on_demand),
+        stages=Stages(graph, report, on_demand),
         targets_of=targets_of,
         encode=encode,
         make_module=make_module,

@@ -24,6 +24,8 @@ LISTS = "entries"
 """What a caller names of lists, beside the op's own sets."""
 ALL_SETS = {**SETS, **MATRIX_SETS}
 LARGEST = 10**12
+DECLARED = 1_000
+"""The rows that a set is taken to have which a text declares, as of times: no graph tells them."""
 
 
 class CountError(Exception):
@@ -39,7 +41,7 @@ class Counts:
     estimated: bool = False  # whether the pairs are
 
     def __getitem__(self, index_set: str) -> int:
-        return self.rows[index_set]
+        return self.rows.get(index_set, DECLARED)
 
     def of(self, extent: str) -> int | None:
         """The rows of the set whose size loops call so; None where nobody knows."""

@@ -25,6 +25,8 @@ Domain = Callable[[], tuple[Value, ...]]
 MOST_CHOICES = 10_000
 """Of a schedule: more than any text has that is compiled in a minute."""
 LARGEST_VALUE = 2**31 - 1
+MOST_PRINTED = 120
+"""Characters of a line of a schedule, if one value fits."""
 
 
 class ScheduleTextError(ValueError):
@@ -82,6 +84,17 @@ def grouped(choices: Iterable[tuple[str, Value]]) -> Chosen:
 def print_chosen(kernel: str, own: Iterable[tuple[str, Value]]) -> str:
     """`SpMM_0: strategy = nonzeros, chunk = 256`."""
     return f"{kernel}: " + ", ".join(f"{name} = {printed_value(value)}" for name, value in own)
+
+
+def print_chosen_lines(kernel: str, own: Iterable[tuple[str, Value]]) -> list[str]:
+    """The same on as many lines as keep each within MOST_PRINTED characters, where one value does."""
+    lines: list[list[tuple[str, Value]]] = []
+    for choice in own:
+        if lines and len(print_chosen(kernel, [*lines[-1], choice])) <= MOST_PRINTED:
+            lines[-1].append(choice)
+        else:
+            lines.append([choice])
+    return [print_chosen(kernel, line) for line in lines]
 
 
 def printed_value(value: Value) -> str:

@@ -1,4 +1,5 @@
-"""What was made for a text before, to be had again where only a decision of one kernel has changed since."""
+"""What was made before, to be had again: for the same text where only a decision of one kernel has changed since, and
+for the next one where a nest of it is still the same."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 MOST_KEYS = 1_024
-"""Nests that are kept: more than a text has that a page compiles in its time."""
+"""Nests of a text that are kept: more than one has that a page compiles in its time."""
 MOST_VERSIONS = 8
 """Versions of each, so that values can be tried in turn."""
 
@@ -21,6 +22,7 @@ class Kept(Generic[Made]):
 
     made: int = 0
     reused: int = 0
+    most_keys: int = MOST_KEYS
     _versions: OrderedDict[Hashable, list[Made]] = field(default_factory=OrderedDict, repr=False)
 
     def get(self, key: Hashable, fits: Callable[[Made], bool]) -> Made | None:
@@ -37,5 +39,5 @@ class Kept(Generic[Made]):
         versions.append(version)
         del versions[:-MOST_VERSIONS]
         self._versions.move_to_end(key)
-        if len(self._versions) > MOST_KEYS:
+        if len(self._versions) > self.most_keys:
             self._versions.popitem(last=False)

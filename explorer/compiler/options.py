@@ -10,6 +10,11 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.target import TARGETS
 
 LARGEST_NEGATIVE_COUNT = 4096
+OWN_NEGATIVES = "own"
+NEGATIVES = ("tail", "head", OWN_NEGATIVES)
+"""What negatives replace, or those that a text has a set of."""
+USUAL_NEGATIVE_COUNT = 16
+"""Of a text that has negatives of its own, where no option says how many."""
 ARCHITECTURES = tuple(TARGETS)
 """What PTX is made for."""
 PRECISIONS = {
@@ -22,6 +27,11 @@ dimensions, relative to the mean one. Those of TransR, whose terms do not cancel
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
+ENCODINGS = {
+    "coo": "which row, or destination, an element is of is read from its array",
+    "compressed": "it is found by a search of where these begin: CSC of a graph, CSR of a matrix",
+}
+"""How a GPU's kernels find what a graph's edges, or a matrix's nonzeros, are sorted by (PIGEON §3.3.5)."""
 INSPECTIONS = {
     "false": "nothing is grouped or cached: the ablation",
     "true": "rows are grouped by the matrix that they are multiplied with: all of a batch, or once a graph",
@@ -47,6 +57,7 @@ LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 VALUES: dict[str, tuple[str, ...] | tuple[int, ...] | range] = {
     "inspect": tuple(INSPECTIONS),
+    "encoding": tuple(ENCODINGS),
     "inspect_edges": CHUNK_EDGES,
     "inspect_cached": CACHED_MATRICES,
     "inspect_block": BLOCK_ELEMENTS,
@@ -71,15 +82,18 @@ DECOUPLED = (
 )
 """Options that only the stages of the decoupled machine read, from SLC on."""
 SCHEDULED = (
-    *("inspect", "inspect_edges", "inspect_cached", "inspect_block", "inspect_group", "precision", "arch", "split"),
-    *("chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload", "balance", "popular"),
+    *("inspect", "inspect_edges", "inspect_cached", "inspect_block", "inspect_group", "inspect_reload"),
+    "inspect_shuffle",
+    *("precision", "arch", "split"),
+    *("chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload", "balance", "popular", "encoding"),
 )
 """Options that only the stages of a GPU read, from the scheduled kernels on."""
 OF_SUMS = (
     *("split", "chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload", "balance", "popular"),
+    "encoding",
 )
 """Those of them that bear on sums over segments and on dot products."""
-SHARED = ("inspect", "arch", "split")
+SHARED = ("encoding", "inspect", "arch", "split")
 """Those of them that say what may be chosen, and are themselves nothing that a kernel has."""
 
 
@@ -89,10 +103,16 @@ class OptionError(Exception):
 
 @dataclass(frozen=True)
 class Negatives:
-    """`count` corrupted triples for each positive one, replacing its head or its tail (cuKE §VII-B)."""
+    """`count` corrupted triples for each positive one, replacing its head or its tail (cuKE §VII-B); or how many each
+    has of a text's own, `n: negatives of entity`."""
 
-    end: str  # "head" or "tail"
+    end: str  # "head", "tail" or "own"
     count: int
+
+    @property
+    def replaces(self) -> bool:
+        """Whether they stand in the place of an id, so that each has a score of its own."""
+        return self.end != OWN_NEGATIVES
 
     def __str__(self) -> str:
         return f"{self.end}:{self.count}"
@@ -105,7 +125,9 @@ class Options:
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
     (both Hector §3.2), `aggregate` a sum by destination and type taken before its product with the type's matrix, which
     needs no array between the two, where no softmax of the node weighs what is summed, `interchange` the loop
-    interchange, `online` sums of exponentials taken while their maximum grows (a softmax in one visit of its elements);
+    interchange, `online` sums of exponentials taken while their maximum grows (a softmax in one visit of its elements),
+    `pack` scalars of a row, such as attention, as columns of the vectors that are read with them (Hector §6): off, for
+    rows of whole sectors touch no fewer of them so, and are longer by what pads them;
     `arch` is the GPU that PTX and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with
     sums in float32 always.
 
@@ -113,7 +135,13 @@ class Options:
     it are read where it is "chunks" and a score allows it (cuKE §V-A, §VI): `inspect_edges` are the edges of a chunk
     (the paper's C), `inspect_cached` the matrices in shared memory (C1), `inspect_block` the elements of a row that
     are there at a time (D), and `inspect_group` the chunks whose edges are sorted together (p), 1 for no sorting. The
-    paper has 16, 2, 64 and 128; more edges and fewer chunks measured better on an H100.
+    paper has 16, 2, 64 and 128; more edges and fewer chunks measured better on an H100. `inspect_reload` has the rows
+    that are multiplied with matrices stored for the first block of columns, and reloaded for the others (Listing 6),
+    which else compute them again; `inspect_shuffle` has lanes hand the elements of such rows on by shuffles (§V-B), in
+    place of shared memory.
+
+    `encoding` is how they find which row, or destination, an element is of (`ENCODINGS`): "compressed" reads no array
+    of it, and searches where rows begin (PIGEON §3.3.5).
 
     `split` is what a GPU's warps share out of a sum over segments: the rows, or the elements ("nonzeros", G-Sparse), or
     ("auto") what suits the set; `chunk` is how many elements a warp then takes, 0 for as many as suit their number.
@@ -141,11 +169,14 @@ class Options:
     aggregate: bool = True
     interchange: bool = True
     online: bool = True
+    pack: bool = False
     inspect: str = "true"
     inspect_edges: int = 64
     inspect_cached: int = 2
     inspect_block: int = 64
     inspect_group: int = 32
+    inspect_reload: bool = False
+    inspect_shuffle: bool = False
     precision: str = "float32"
     arch: str = "sm_90"
     split: str = "auto"
@@ -157,6 +188,7 @@ class Options:
     preload: int = 0
     balance: bool = False
     popular: bool = False
+    encoding: str = "coo"
     opt: int = 3
     vlen: int = 16
     address_streams: bool = False
@@ -196,8 +228,8 @@ def _read_negatives(text: str) -> Negatives | None:
     if text == "none":
         return None
     end, _, count = text.partition(":")
-    if end not in ("head", "tail") or not (count.isascii() and count.isdigit() and len(count) <= 9):
-        raise OptionError(f"negatives are 'none', 'tail:N' or 'head:N', not '{text}'")
+    if end not in NEGATIVES or not (count.isascii() and count.isdigit() and len(count) <= 9):
+        raise OptionError(f"negatives are 'none', 'tail:N', 'head:N' or 'own:N', not '{text}'")
     if not 1 <= int(count) <= LARGEST_NEGATIVE_COUNT:
         raise OptionError(f"negatives take 1 to {LARGEST_NEGATIVE_COUNT:,} a triple, not {int(count):,}")
     return Negatives(end, int(count))

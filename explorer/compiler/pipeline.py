@@ -38,7 +38,9 @@ from explorer.compiler.passes.loops.hoist import hoist
 from explorer.compiler.passes.loops.in_place import in_place
 from explorer.compiler.passes.loops.interchange import interchange
 from explorer.compiler.passes.loops.online import online
+from explorer.compiler.passes.loops.pack import pack
 from explorer.compiler.passes.loops.share_rows import share_rows
+from explorer.compiler.passes.loops.unpack import unpack
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.distribute.products.split_products import split_products
 from explorer.compiler.schedule.program import schedule
@@ -81,7 +83,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="loops",
         follows="graph",
-        passes=(fuse, interchange, online, hoist, share_rows),
+        passes=(fuse, interchange, online, hoist, share_rows, pack),
         title="Loops",
         summary="one fused loop nest, every index explicit",
         source="cuKE §V-B, Ember Fig. 13a",
@@ -132,7 +134,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="kernels",
         follows="loops",
-        passes=(split_products, schedule),
+        passes=(unpack, split_products, schedule),
         title="Kernels",
         summary="the nests scheduled for a GPU: who does an iteration, where tiles live, what waits for what",
         source="cuKE §V and §VI, Hector §3.4.1, G-Sparse §III",

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from explorer.compiler.counts import ASSUMED, Counts
-from explorer.compiler.decisions import Choice, Decision, Domain, Pinned, Policy, Value
+from explorer.compiler.decisions import Choice, Decision, Domain, Pinned, Policy, Value, printed_value
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.kept import Kept
 from explorer.compiler.options import OF_SUMS, Options
@@ -115,19 +115,20 @@ class Report:
         fitting = fitting or (lambda: decision.domain)
         wanted = self.policy.wanted(key, decision, fitting)
         near, why = None if wanted is None else decision.nearest(wanted), ""
-        if near != wanted:
-            others = ", ".join(map(str, decision.domain))
-            taken, why = "nothing" if near is None else near, f"it takes {others}"
-            self.refused(f"{named}: {decision.name}={wanted}: {taken}, for {why}")
+        if wanted is not None and near != wanted:
+            others = ", ".join(map(printed_value, decision.domain))
+            taken, why = "nothing" if near is None else printed_value(near), f"it takes {others}"
+            self.refused(f"{named}: {decision.name}={printed_value(wanted)}: {taken}, for {why}")
         self._known[key] = choice = Choice(named, decision, usual if near is None else near, fitting, near, why)
         self.choices.append(choice)
         self._asked[named] += 1
         return choice.value
 
-    def option(self, name: str) -> int:
-        """The value of an option that is another way to say what decisions say, such as how many vectors lanes have."""
+    def option(self, name: str) -> Value:
+        """The value of an option that is no decision of a kernel, or another way to say what decisions say, such as how
+        many vectors lanes have."""
         self._options.append(name)
-        value: int = getattr(self.options, name)
+        value: Value = getattr(self.options, name)
         return value
 
     @property
@@ -152,7 +153,8 @@ class Report:
         """That another value was taken than was chosen; and why, which is said if somebody wanted that."""
         choice = self._known[f"{self._kernels.get(kernel, kernel)}.{decision.name}"]
         if reason and choice.wanted is not None and value != choice.wanted:
-            self.refused(f"{choice.kernel}: {decision.name}={choice.wanted}: {value}, for {reason}")
+            asked, taken = printed_value(choice.wanted), printed_value(value)
+            self.refused(f"{choice.kernel}: {decision.name}={asked}: {taken}, for {reason}")
             choice.refused = reason
         choice.value = value
 

@@ -140,7 +140,7 @@ class Stages(Mapping[str, Stage]):
 
     def with_counts(self, counts: Counts) -> Stages:
         """The same model's stages with costs counted on other sizes, each when it is first asked for."""
-        return Stages(self._graph, replace(self._report, counts=counts, kept=Kept()), on_demand=True)
+        return Stages(self._graph, replace(self._report, counts=counts), on_demand=True)
 
     def forked(self, own: Stage, refused: str = "") -> Stages:
         """The same with another stage in the place of the one of its name, and what follows it made of that, or of
@@ -148,6 +148,11 @@ class Stages(Mapping[str, Stage]):
         stages = Stages(self._graph, self._report, on_demand=True)
         stages._plain, stages._own, stages._refused = self, own, refused
         return stages
+
+    @property
+    def checked(self) -> Graph:
+        """The model as it was checked, before any pass."""
+        return self._graph
 
     @property
     def kept(self) -> Kept[Any]:
@@ -188,6 +193,8 @@ class Stages(Mapping[str, Stage]):
     def stop(self, name: str, error: OutOfBudget | MemoryError) -> Stage:
         """The stage of this name is not made for this reason, nor is what was not made before."""
         self.stopped_by = error
+        if isinstance(error, OutOfBudget):
+            error.heeded = True
         if self._plain is not None and not self._is_after(name):
             stage = self._plain.stop(name, error)
             self._over = stage.reason

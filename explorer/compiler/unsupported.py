@@ -8,3 +8,6 @@ class Unsupported(Exception):
 
 class OutOfBudget(Exception):
     """A compilation has taken what it may, wherever it is; the message is a sentence that says what that was."""
+
+    heeded = False
+    """Whether somebody has stopped for it, and what goes on only tells what was made by then."""

@@ -20,6 +20,7 @@ from explorer.compiler.ir.index_sets import ENDS, SetNames, counted, ends_of, wi
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent
+from explorer.compiler.stored import packed
 from explorer.runtime.data.triples import InputError
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -100,12 +101,22 @@ def _array(buffer: Buffer, inputs: Mapping[str, Any], extents: Extents) -> npt.N
         raise InputError(f"{buffer.name} has the shape {list(array.shape)}, but is declared [{shape}].")
     extents.update(zip(buffer.extents, array.shape, strict=True))
     if buffer.kind != "index":
-        return np.ascontiguousarray(array, np.float32)
+        return _stored(buffer, array)
     if not np.issubdtype(array.dtype, np.integer):
         raise InputError(f"{buffer.name} holds {array.dtype} where indices are whole numbers.")
     if array.dtype != np.int32 and array.size and (array.min() < 0 or array.max() >= 2**31):
         raise InputError(f"{buffer.name} holds indices outside 0 to 2147483647.")
     return np.ascontiguousarray(array, np.int32)
+
+
+def _stored(buffer: Buffer, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The bits of numbers, as the buffer has them; raises InputError for what 8-bit whole numbers are not."""
+    if buffer.storage == "i8" and array.dtype != np.int8:
+        inside = (array >= -128) & (array <= 127) & (array == np.rint(array))
+        if not inside.all():
+            wrong = array[~inside].flat[0]
+            raise InputError(f"{buffer.name} holds {wrong}, but its elements are whole numbers from -128 to 127.")
+    return np.ascontiguousarray(packed(array, buffer.storage))
 
 
 def _size(extent: Extent, extents: Extents) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 from explorer.compiler.compilation import Compilation, Target, compile_model
 from explorer.compiler.decisions import Value
 from explorer.compiler.edited.verdict import Read, Verdict
+from explorer.compiler.kept import Kept
 from explorer.compiler.stages import Program
 from explorer.runtime.targets.table import TARGETS
 
@@ -23,6 +24,7 @@ def compile(
     on_demand: bool = False,
     schedule: Mapping[str, Value] | str | None = None,
     edited: Mapping[str, str] | None = None,
+    kept: Kept[Any] | None = None,
 ) -> Compilation:
     """Compiles a model text through every stage, or those that are asked for; see
     `explorer.compiler.compilation.compile_model`.
@@ -45,6 +47,7 @@ def compile(
         schedule=schedule,
         edited=edited,
         prove=_prove,
+        kept=kept,
     )
 
 
@@ -71,7 +74,9 @@ def _prove(compilation: Compilation, stage: str, read: Read) -> tuple[Program, V
     return prove(compilation, stage, read)
 
 
-def _make_module(compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> Any:
+def _make_module(
+    compilation: Compilation, sizes: Mapping[str, int], padding: Mapping[str, int], check_indices: bool
+) -> Any:
     try:
         import torch  # noqa: F401
     except ImportError as error:
@@ -80,4 +85,4 @@ def _make_module(compilation: Compilation, sizes: Mapping[str, int], check_indic
         ) from None
     from explorer.runtime.torch.module import make_module
 
-    return make_module(compilation, sizes, check_indices)
+    return make_module(compilation, sizes, padding, check_indices)

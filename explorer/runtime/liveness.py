@@ -45,7 +45,7 @@ def row_bytes(kernel: Kernel) -> int:
 
 
 def kept_to_the_end(program: Kernel | Module) -> tuple[str, ...]:
-    """The outputs that a caller gets: the result and the gradients."""
+    """The outputs that a caller gets: the results and the gradients."""
     if isinstance(program, Kernel):
         return tuple(buffer.name for buffer in program.buffers if buffer.kind == "output")
-    return (program.result, *dict(program.gradients).values())
+    return program.kept

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from time import monotonic
 from typing import Any, Literal, get_args
+
+from explorer.runtime.budget import own_time
 
 SearchName = Literal["guided", "genetic", "random"]
 SEARCHES: tuple[SearchName, ...] = get_args(SearchName)
@@ -27,7 +28,7 @@ class TuningError(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
     """`trials` points are tried at most, the usual one first; `search` says which, and `seed` what it draws. Trials are
-    to end by `until`, and what is timed again by `last`, by this machine's monotonic clock; None for no such end.
+    to end by `until`, and what is timed again by `last`, by the process's `own_time`; None for no such end.
     Options that are `held` keep the values that the request has. Where `replay` names a recorded space, that is
     searched, by the times that it has, whatever the request's model is."""
 
@@ -45,7 +46,7 @@ class Tuning:
         given = {"seconds": None, **fields}
         seconds = given.pop("seconds")
         if "until" not in given and seconds is not None:
-            now = monotonic()
+            now = own_time()
             given.update(until=now + LATEST * seconds, last=now + TIMED_AGAIN * seconds)
         try:
             found = cls(**{**given, "held": tuple(given.get("held", ()))})
@@ -61,14 +62,14 @@ class Tuning:
 
     def is_late_for(self, seconds: float) -> bool:
         """Whether no trial may begin any more, after one that took so long: the next may take as long."""
-        return self.until is not None and monotonic() + seconds > self.until
+        return self.until is not None and own_time() + seconds > self.until
 
     @property
     def preparing(self) -> float:
         """Seconds that finding out what there is to choose from may still take."""
-        return inf if self.until is None else PREPARING * (self.until - monotonic())
+        return inf if self.until is None else PREPARING * (self.until - own_time())
 
     @property
     def timing_again(self) -> float:
         """Seconds that there are for timing the best again."""
-        return inf if self.last is None else self.last - monotonic()
+        return inf if self.last is None else self.last - own_time()

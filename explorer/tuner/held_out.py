@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,19 +40,57 @@ class Judged:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What a model says of a space that it was not trained on, and what searches find there that it leads. Without a
-    model nothing is recalled, and the first choice is the usual point."""
+    """What a model says of a space that it was not trained on, and what searches find there that it leads. The first
+    choice takes so many times as long as the best; `gain` is how many times as fast as the usual point it is, and
+    `promised` how many times that is predicted to be. Without a model nothing is recalled, and the first choice is the
+    usual point."""
 
     space: str
     budget: int
     r: float
     recall: float
     first_choice: float
+    promised: float
+    gain: float
     searches: Mapping[str, Judged]
 
     def to_json(self) -> dict[str, Any]:
         """Its fields."""
         return {**vars(self), "searches": {name: vars(judged) for name, judged in self.searches.items()}}
+
+
+@dataclass(frozen=True)
+class Departures:
+    """First choices taken instead of the usual points without a trial, where more is promised than a bar asks for:
+    their gains by space, how many times as fast as the usual point they are."""
+
+    gains: Mapping[str, float]
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean of their gains; 1 of none."""
+        return float(np.exp(np.mean(np.log(list(self.gains.values()))))) if self.gains else 1.0
+
+    @property
+    def losses(self) -> int:
+        """How many are slower than the usual point."""
+        return sum(gain < 1 for gain in self.gains.values())
+
+
+def bar_of(found: Iterable[HeldOut]) -> float:
+    """The most that was promised of a first choice that was slower than the usual point, or 1: above it, none lost."""
+    return max((each.promised for each in found if each.gain < 1), default=1.0)
+
+
+def departures(found: Sequence[HeldOut], bar: float | None = None) -> Departures:
+    """Of the spaces on which more is promised than the bar, or, where none is given, than the bar that all other spaces
+    set: what a bar is worth on a space that had no part in choosing it."""
+    taken = {}
+    for each in found:
+        least = bar if bar is not None else bar_of(other for other in found if other is not each)
+        if each.promised > least:
+            taken[each.space] = each.gain
+    return Departures(taken)
 
 
 def kernel_of(space: Recorded) -> str:
@@ -79,20 +117,30 @@ def held_out(
     with_twins: bool,
     replays: int = REPLAYS,
     inputs: Callable[[Recorded], NDArray[np.float32]] = recorded_inputs,
+    folds: int = 0,
 ) -> list[HeldOut]:
     """Each space in turn, by a model that was trained on the others: on all of them, or, `with_twins` left out too, on
-    those of other kernels. `inputs` is what it is given of a
-    space. Without `train` nothing is predicted. Points with the same machine code count once, for
-    random search too."""
+    those of other kernels. `inputs` is what it is given of a space. Without `train` nothing is predicted. Points with
+    the same machine code count once, for random search too. With `folds` as many models are trained, of which each
+    leaves out every so many-th space: what takes long to train is judged sooner, on fewer spaces than all others."""
     spaces = [space.without_repeats() for space in spaces]
     examples = [(inputs(space), space.times()) for space in spaces]
+    models: dict[int, Predict] = {}
     found = []
     for number, space in enumerate(spaces):
         predicted = None
         if train is not None:
-            predicted = train(others_of(space, spaces, examples, with_twins=with_twins))(examples[number][0])
+            left_out = number % folds if folds else number
+            if left_out not in models:
+                others = _of_other_folds(number, folds, examples) if folds else None
+                models[left_out] = train(others or others_of(space, spaces, examples, with_twins=with_twins))
+            predicted = models[left_out](examples[number][0])
         found.append(_judged(space, examples[number][1], predicted, searches, replays))
     return found
+
+
+def _of_other_folds(number: int, folds: int, examples: Sequence[Example]) -> list[Example]:
+    return [example for other, example in enumerate(examples) if other % folds != number % folds]
 
 
 def _judged(
@@ -102,13 +150,15 @@ def _judged(
     searches: Mapping[str, Search],
     replays: int,
 ) -> HeldOut:
-    budget = budget_of(times)
+    budget, usual = budget_of(times), space.points.usual
     judged = {}
     for name, search in searches.items():
         own = replayed(space.points, times, search, predicted, budget, range(replays))
         of_trials = replayed(space.points, times, search, predicted, min(TRIALS, len(times)), range(replays))
         judged[name] = Judged(own.score, of_trials.score, of_trials.within(NEAR))
     if predicted is None:
-        return HeldOut(space.name, budget, 0.0, 0.0, float(times[space.points.usual] / times.min()), judged)
-    quality = (pearson(predicted, times), recall(predicted, times, RECALLED), first_choice(predicted, times))
-    return HeldOut(space.name, budget, *quality, judged)
+        return HeldOut(space.name, budget, 0.0, 0.0, float(times[usual] / times.min()), 1.0, 1.0, judged)
+    first = first_choice(predicted, times)
+    quality = (pearson(predicted, times), recall(predicted, times, RECALLED), first)
+    promised = float(predicted[usual] / predicted[np.isfinite(times)].min())
+    return HeldOut(space.name, budget, *quality, promised, float(times[usual] / times.min()) / first, judged)

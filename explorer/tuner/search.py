@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.runtime.budget import own_time
 from explorer.tuner.kriging import Kriging
 from explorer.tuner.points import ABSENT, Mask, Points
 
@@ -53,9 +53,9 @@ class Trials:
                 self.was_late = True
                 raise BudgetSpent
             self.order.append(point)
-            began = perf_counter()
+            began = own_time()
             self.times[point] = self.time(point)
-            self.longest = max(self.longest, perf_counter() - began)
+            self.longest = max(self.longest, own_time() - began)
         return self.times[point]
 
     @property

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,14 +53,27 @@ def left_out(name: str, file: str = LEFT_OUT) -> NDArray[np.float64] | None:
 def of_model(text: str, among: Sequence[str]) -> list[str]:
     """Those of these spaces that are of a model: whose text means the same as this one, value by value, with the sizes
     and options of the recording."""
-    return [name for name in among if _is_of(text, load(name))]
+    there = files(FOLDER)
+    return [name for name in among if _is_of(text, there[name])]
 
 
-def _is_of(text: str, space: Recorded) -> bool:
-    own, other = _compiled(text, space), _compiled(space.about["text"], space)
-    return own.ok and own.stages["graph"].text == other.stages["graph"].text
+def _is_of(text: str, file: Path) -> bool:
+    own = _compiled(text, file)
+    return own.ok and own.stages["graph"].text == _graph_of(file)
 
 
-def _compiled(text: str, space: Recorded) -> Compilation:
-    about = space.about
+@cache
+def _about(file: Path) -> Mapping[str, Any]:
+    """Of what model, data and device the space in a file is."""
+    return Recorded.load(file).about
+
+
+@cache
+def _graph_of(file: Path) -> str:
+    return _compiled(_about(file)["text"], file).stages["graph"].text
+
+
+def _compiled(text: str, file: Path) -> Compilation:
+    """A text with the sizes and options of a recording."""
+    about = _about(file)
     return compile_model(text, sizes=about["sizes"], options=about["options"], on_demand=True)

@@ -57,6 +57,7 @@ from explorer.web.shared.among import Among, share
 from explorer.web.shared.answers import SharedAnswers
 from explorer.web.shared.file import SharedFile
 from explorer.web.story import routes as story
+from explorer.web.templates.opened import OpenedExamples
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -209,6 +210,7 @@ def _hold(state: State, work: Work, taught: Classroom, store: Store | None) -> N
     refused = NO_FILES if over_queue else ""
     state.dropped = DroppedFiles(partial(_reader, work.quiet), partial(_has_page, state), refused)
     state.shown_texts = ShownTexts()
+    state.opened = OpenedExamples()
 
 
 def _include_routers(app: FastAPI) -> None:

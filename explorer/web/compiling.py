@@ -57,6 +57,8 @@ class CompileRequest:
     """Texts of stages in the place of the compiler's."""
     flips: bool = False
     """Whether only what each option would change is asked for."""
+    recordings: bool = False
+    """Whether only which recorded spaces are of it is asked for."""
     story: int | None = None
     """Where only the story of an operation is asked for: its number."""
     heat: bool = False
@@ -67,7 +69,7 @@ class CompileRequest:
     @property
     def is_late(self) -> bool:
         """Whether stages are asked for that are made on demand, which take longer than all others."""
-        return self.flips or not ON_DEMAND.isdisjoint(self.stages or ())
+        return self.flips or self.recordings or not ON_DEMAND.isdisjoint(self.stages or ())
 
     @property
     def content(self) -> dict[str, Any]:
@@ -91,6 +93,7 @@ class CompileRequest:
             "or_usual": self.or_usual,
             "costs": self.costs,
             "flips": self.flips,
+            "recordings": self.recordings,
             "story": self.story,
             "heat": self.heat,
             "first": self.first,
@@ -359,6 +362,7 @@ async def compile_cached(
     or_usual: bool = False,
     costs: tuple[str, ...] | None = None,
     flips: bool = False,
+    recordings: bool = False,
     story: int | None = None,
     heat: bool = False,
     first: bool = False,
@@ -391,6 +395,7 @@ async def compile_cached(
         edited=tuple(sorted((edited or {}).items())),
         costs=costs,
         flips=flips,
+        recordings=recordings,
         story=story,
         heat=heat,
         first=first,

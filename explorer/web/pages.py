@@ -27,6 +27,7 @@ from explorer.web.edits.sent import MOST_PANES, Edit, SentEdit
 from explorer.web.entrance.leaving import while_there
 from explorer.web.entrance.students import Students
 from explorer.web.examples import Example, examples
+from explorer.web.guide.imported import imported
 from explorer.web.guide.tour import DEFAULT_EXAMPLE, key_of
 from explorer.web.instructor.classroom import Locks
 from explorer.web.instructor.students import members_only
@@ -36,6 +37,7 @@ from explorer.web.panes.forks import with_edits
 from explorer.web.panes.patches import ShownTexts, in_patches
 from explorer.web.panes.refusals import refused_by_option
 from explorer.web.templates.environment import TEMPLATES, drawn
+from explorer.web.templates.opened import OpenedExamples
 
 router = APIRouter(include_in_schema=False, dependencies=[Depends(members_only)])
 
@@ -78,20 +80,30 @@ async def _page(
         edit = replace(edit, panes=tuple(views.PaneState(stage=stage) for stage in OP_PANES))
     else:
         edit = _at_last_change(edit, compiled)
-    context = _context(edit, compiled) | {
+    about = {
         "examples": examples(),
         "example": chosen,
         "kept": kept,
-        "links": request.app.state.keeper.store is not None,
         "notice": "" if found else missing,
-        "dropped_refused": request.app.state.dropped.refused,
-        "about_seen": request.cookies.get("about") == "seen",
     }
-    context["panes"] = _patched(request, "page.html", _without_locked(request, context["panes"]), ())
-    response = drawn(request, "page.html", context, 200 if found else status)
+    response = await asyncio.to_thread(_opened, request, edit, compiled, about, 200 if found else status)
     students: Students = request.app.state.students
     students.welcome(request, response)
     return response
+
+
+def _opened(request: Request, edit: Edit, compiled: Compiled, about: Mapping[str, Any], status: int) -> HTMLResponse:
+    """The page with an example that is compiled, and what else it says."""
+    state = request.app.state
+    drawn_once: OpenedExamples = state.opened
+    context = drawn_once.context(compiled, lambda: _context(edit, compiled))
+    mine = {
+        "links": state.keeper.store is not None,
+        "dropped_refused": state.dropped.refused,
+        "about_seen": request.cookies.get("about") == "seen",
+        "panes": _patched(request, "page.html", _without_locked(request, context["panes"]), ()),
+    }
+    return drawn(request, "page.html", {**context, **about, **mine}, status)
 
 
 def _at_last_change(edit: Edit, compiled: Compiled) -> Edit:
@@ -154,6 +166,17 @@ async def _answer_effects(request: Request, edit: Edit) -> Response:
     return JSONResponse({"edit": edit.number, "flips": found.get("flips")})
 
 
+@router.post("/recordings")
+async def show_recordings(request: Request, edit: SentEdit) -> Response:
+    """The recorded spaces that are of the model, for where there is no GPU to tune on: a compilation for each."""
+    return await while_there(request, _answer_recordings(request, edit))
+
+
+async def _answer_recordings(request: Request, edit: Edit) -> Response:
+    found = await _compile(request, edit, [], recordings=True)
+    return JSONResponse({"edit": edit.number, "recordings": found.get("recordings")})
+
+
 @router.post("/costs", response_class=HTMLResponse)
 async def show_costs(request: Request, edit: SentEdit) -> Response:
     """What kernels take that an edit's schedule has changed, beside what they took before, and what all ask memory
@@ -198,7 +221,8 @@ def _example(key: str) -> Example:
 
 
 def _find_example(key: str) -> Example | None:
-    return next((example for example in examples() if key_of(example) == key), None)
+    known = (*examples(), *(each.example for each in imported()))
+    return next((example for example in known if key_of(example) == key), None)
 
 
 async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compiled:
@@ -225,13 +249,14 @@ async def _compile(
     first: bool = False,
     costs: tuple[str, ...] | None = None,
     flips: bool = False,
+    recordings: bool = False,
     story: int | None = None,
     heat: bool = False,
 ) -> Compiled:
     """The edit compiled for its data, or for what its family usually runs on where that is data of another family; in
     its `first` form, where that is asked for and the best takes long; with `costs`, in the place of its stages what its
-    kernels cost, in registers those named; with `flips`, what each option would change; with `story`, that of an
-    operation; with `heat`, where its time goes."""
+    kernels cost, in registers those named; with `flips`, what each option would change; with `recordings`, which
+    recorded spaces are of it; with `story`, that of an operation; with `heat`, where its time goes."""
     locks: Locks = request.app.state.classroom.locks
     stages = locks.open_stages(stages)
     return await compile_cached(
@@ -249,6 +274,7 @@ async def _compile(
         or_usual=True,
         costs=costs,
         flips=flips,
+        recordings=recordings,
         story=story,
         heat=heat,
         first=first,

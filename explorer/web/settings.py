@@ -28,6 +28,7 @@ SWITCHES = (
     Switch("grad", "backward pass", "graph onward"),
     Switch("interchange", "interchange loops", "loops onward"),
     Switch("online", "online softmax", "layers, loops onward"),
+    Switch("pack", "pack scalars with vectors", "layers, loops onward"),
     Switch("address_streams", "address streams", "slc.opt3 onward"),
     Switch("store_streams", "store streams", "slc.opt1 onward"),
     Switch("level_hints", "cache-level hints", "slc onward"),
@@ -69,6 +70,11 @@ CHUNK_SIZES = (
     ChunkSize("inspect_cached", "cached matrices", tuple(options.CACHED_MATRICES), "C1, of a chunk"),
 )
 
+CHUNK_SWITCHES = (
+    Switch("inspect_reload", "store rows, reload", "cuKE Listing 6, products by blocks of columns"),
+    Switch("inspect_shuffle", "shuffle rows", "cuKE §V-B, products of rows and matrices"),
+)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -88,6 +94,7 @@ def _sizes(values: tuple[int, ...], none: str) -> tuple[tuple[str, str], ...]:
 
 SUM_CHOICES = (
     Choice("split", "split by", tuple((word, word) for word in options.SPLITS), "sums over segments"),
+    Choice("encoding", "encoding", tuple((word, word) for word in options.ENCODINGS), "rows and destinations"),
     Choice("chunk", "nonzeros a warp", _sizes(options.CHUNKS, "auto"), "kNnzTile, by nonzeros"),
     Choice("lanes", "lanes a row", _sizes(options.LANE_WIDTHS, "auto"), "kLaneWidth"),
     Choice("lane_vectors", "vectors a lane", _sizes(options.LANE_VECTORS, "auto"), "kNRegTile"),

@@ -12,7 +12,7 @@ import { showHeat, startHeat, toggleHeat } from "./stages/heat.js";
 import { showProblem, startKeys } from "./keys.js";
 import { leadTo, startLink, stepOperation, togglePin } from "./stages/link.js";
 import { startLocality } from "./run/locality.js";
-import { fetchExample, nameExample, nameFile, nameKept, startNaming } from "./model/naming.js";
+import { fetchExample, nameExample, nameFile, nameKept, nameOwn, startNaming } from "./model/naming.js";
 import { say, share, showHelp, showTab, startPage, toggleDock, toggleTheme } from "./page.js";
 import {
   activate,
@@ -172,7 +172,10 @@ function adopt(kept) {
   showHeat(kept.heat);
   fitPanes();
   showOptions();
-  if (kept.example && kept.example !== state.example) nameKept(kept.example);
+  if (kept.example !== state.example) {
+    if (kept.example) nameKept(kept.example);
+    else nameOwn();
+  }
   if (text === shown) edited();
   else replaceText(text);
 }
@@ -284,4 +287,6 @@ function start() {
   startGuide(adopt);
 }
 
-start();
+// What the server drew is seen before the scripts begin: nobody presses anything in a frame. A tab out of sight has none.
+if (document.hidden) start();
+else requestAnimationFrame(() => setTimeout(start));

@@ -259,7 +259,7 @@ const isSwitch = (name) =>
   queryAll(document, "[data-option]").some(({ dataset }) => dataset.option === name);
 const NUMBERS = ["opt", "vlen"];
 const CHUNKS = ["inspect_edges", "inspect_group", "inspect_block", "inspect_cached"];
-export const SUMS = ["split", "chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload"];
+const SUMS = ["split", "encoding", "chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload"];
 export const WORDS = ["precision", "inspect", ...CHUNKS, ...SUMS, "arch"]; // options that are one of a few words
 
 /**

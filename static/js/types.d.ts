@@ -382,7 +382,10 @@ export interface Checked {
   repeated?: boolean;
   error_over_bound: number | null;
   max_relative_error: number | null;
+  /** Of several results each; the figures above are those of the worst. */
+  results?: { error_over_bound: number | null }[];
   rows_checked: number;
+  rounding: { tensors: Record<string, string>; root_mean_square: number | null } | null;
   /** Where the float64 reference was computed. */
   reference_on: "cpu" | "gpu";
   gradients: Record<string, { error_over_bound: number | null }>;
@@ -402,6 +405,10 @@ export interface Checked {
   encodings?: Encodings;
   /** Of a score with gradients. */
   inverses?: Preparation;
+  /** Of one without: by setting of the inspector the bytes that a GPU's kernels ask for (runs/score.py). */
+  inspected?: { triples: number; bytes: Record<string, number> };
+  /** Of a score without negatives: what chunks of its edges share (limits/chunks.py). */
+  chunks?: { edges: number; group: number; entities: number; relations: number; relations_sorted: number };
   /** Of an op. */
   preprocessing?: Step[];
   /** Of a tuning. */
@@ -758,6 +765,12 @@ export interface Events {
   renumbered: Map<number, number>;
   tab: string;
   theme: void;
+  /** The text has another name: the example that it is, or none. */
+  named: string;
+  /** All of the text has made way for this one. */
+  replaced: string;
+  /** The reader's own model has taken the place of an example or a file. */
+  own: undefined;
 }
 export type Listener<K extends keyof Events> = (detail: Events[K]) => void;
 

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
+from benchmarks import _checked_cases as checked
 from benchmarks import gpu_check
 from explorer.compiler.interpret import run_program
 from explorer.compiler.options import PRECISIONS
 
+STORED = """dim D = 41
+score Stored(h: entity, r: relation, t: entity):
+    input E[entity, D]: {}
+    param R[relation, D]
+    return dot(E[h] * R[r], E[t])
+"""
 ROOTS = """dim D = 4
 op Roots(b: bag of row):
     param T[row, D]
@@ -25,22 +32,32 @@ op Roots(b: bag of row):
 def models(tmp_path: Path) -> Path:
     """A folder of one op and one score."""
     (tmp_path / "roots.emb").write_text(ROOTS)
-    (tmp_path / "two_sets.emb").write_text(gpu_check.TWO_SETS)
+    (tmp_path / "two_sets.emb").write_text(checked.TWO_SETS)
     return tmp_path
 
 
 def test_the_gpu_check_covers_odd_sizes_and_both_kinds_of_negatives() -> None:
-    cases = list(gpu_check.all_cases(gpu_check.SIZES))
+    cases = list(checked.all_cases(checked.SIZES))
     assert {case.options.get("negatives") for case in cases} >= {"none", "tail:5", "head:9"}
-    projections = [gpu_check.sizes_of(case) for case in cases if "TransR" in case.text]
+    projections = [checked.sizes_of(case) for case in cases if "TransR" in case.text]
     assert all(sizes["D"] != sizes["K"] for sizes in projections)
     assert {sizes["D"] for sizes in projections} == {1, 33, 64, 128, 1000}
 
 
+def test_the_gpu_check_covers_chunks_with_negatives_and_gradients() -> None:
+    forward = [case.options for case in checked.all_cases((33,)) if case.options.get("inspect") == "chunks"]
+    assert {options["negatives"] for options in forward} == set(checked.NEGATIVES)
+    backward = [case.options for case in checked.gradient_cases((8,)) if case.options.get("inspect") == "chunks"]
+    assert {options["negatives"] for options in backward} == {"none", "tail:5"}
+    assert gpu_check.option("inspect=chunks") == ("inspect", "chunks")
+    with pytest.raises(ValueError, match="chunks"):
+        gpu_check.option("chunks")
+
+
 def test_the_gpu_check_covers_layers_under_all_settings() -> None:
-    cases = list(gpu_check.layer_cases(gpu_check.LAYER_SIZES))
-    for path in (gpu_check.CHECKOUT / "examples" / "rgnn").glob("*.emb"):
-        for size in gpu_check.LAYER_SIZES:
+    cases = list(checked.layer_cases(checked.LAYER_SIZES))
+    for path in (checked.CHECKOUT / "examples" / "rgnn").glob("*.emb"):
+        for size in checked.LAYER_SIZES:
             settings = [case.options for case in cases if (case.text, case.size) == (path.read_text(), size)]
             assert len({(s["reorder"], s["compact"]) for s in settings if "reorder" in s}) == 4
             assert {"aggregate": "false"} in settings
@@ -48,8 +65,8 @@ def test_the_gpu_check_covers_layers_under_all_settings() -> None:
 
 
 def test_the_quick_gpu_check_has_products_by_four_warps() -> None:
-    cases = [case for case in gpu_check.quick_cases() if case.options.get("precision") and "score TransR" in case.text]
-    compiled = [gpu_check.compiled(gpu_check.for_architecture("sm_90a", case)) for case in cases]
+    cases = [case for case in checked.quick_cases() if case.options.get("precision") and "score TransR" in case.text]
+    compiled = [gpu_check.compiled(checked.for_architecture("sm_90a", case)) for case in cases]
     assert len(compiled) == 2
     assert all("by 4 warps" in compilation.stages["kernels"].text for compilation in compiled)
 
@@ -102,11 +119,24 @@ def test_a_model_of_roots_is_given_what_has_roots() -> None:
         return run_program(compilation.stages["kernels"].program, inputs)
 
     setting = gpu_check.Setting(launch, 1, gpu_check.load_graph("tiny"), 7)
-    outcome = gpu_check.check_model(setting, gpu_check.Case(ROOTS, 0, 75, {"grad": "false"}))
+    outcome = gpu_check.check_model(setting, checked.Case(ROOTS, 0, 75, {"grad": "false"}))
     assert outcome["agrees"]
     assert outcome["positive"]
     assert (seen[0]["T"] < 0).any()
     assert (seen[-1]["T"] >= 0).all()
+
+
+@pytest.mark.parametrize("storage", ["f16", "bf16", "i8"])
+@pytest.mark.parametrize("grad", ["false", "true"])
+def test_a_model_is_held_against_the_numbers_that_are_stored(storage: str, grad: str) -> None:
+    """Which are others than those that were drawn, by far more than float32 rounds."""
+
+    def launch(compilation: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return run_program(compilation.stages["kernels"].program, inputs)
+
+    setting = gpu_check.Setting(launch, 1, gpu_check.load_graph("tiny"), 7)
+    outcome = gpu_check.check_model(setting, checked.Case(STORED.format(storage), 0, 75, {"grad": grad}))
+    assert outcome["agrees"], outcome
 
 
 def test_the_planted_read_is_of_a_table_without_its_last_element(fake_cuda: Any) -> None:

@@ -30,18 +30,30 @@ def small(row):
     return replace(row, graph="tiny") if isinstance(row, rows.LayerRow) else row
 
 
-@pytest.mark.sampled(6)
+LIBRARIES = {"fbgemm_gpu", "torch_scatter", "torch_sparse", "dgl", "pykeen"}
+"""Those that may be missing here: their peers say so."""
+
+
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("row", SMALL, ids=lambda row: row.name)
 def test_every_row_computes_what_its_reference_and_its_peers_do(row):
     problem = small(row).problem("cpu", "FB15k-237")
-    result, gradients = problem.program.run(problem.structure, problem.counts, problem.tensors)
+    (result,), gradients = problem.program.run(problem.structure, problem.counts, problem.tensors)
     assert bool(gradients) == ("training" in row.name)
     assert problem.check(result, gradients) <= row.tolerance
     assert problem.check(1.01 * result, gradients) > row.tolerance
     for name, run in problem.peers.items():
-        other = run()
+        try:
+            other = run()
+        except ModuleNotFoundError as missing:
+            if missing.name in LIBRARIES:
+                continue
+            raise
         if name in SAME and "training" not in row.name:
-            assert measuring.torch.allclose(other, result, rtol=1e-3, atol=1e-4), name
+            eps = measuring.torch.finfo(other.dtype).eps  # a peer may sum in what it stores
+            assert measuring.torch.allclose(other.float(), result, rtol=max(1e-3, 4 * eps), atol=max(1e-4, 4 * eps)), (
+                name
+            )
     counted = measuring.counted_limits(problem)
     assert 0 < counted["compulsory_bytes"] <= counted["stream_bytes"]
     assert counted["flop"] > 0
@@ -50,7 +62,7 @@ def test_every_row_computes_what_its_reference_and_its_peers_do(row):
 def test_wrong_gradients_are_found():
     row = small(next(row for row in SMALL if row.name == "RGCN fb15k training"))
     problem = row.problem("cpu", "FB15k-237")
-    result, gradients = problem.program.run(problem.structure, problem.counts, problem.tensors)
+    (result,), gradients = problem.program.run(problem.structure, problem.counts, problem.tensors)
     gradients["W"][0] += 0.1
     assert problem.check(result, gradients) > row.tolerance
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import _core, dae, kge, rgnn
+from benchmarks import _core, _kge_training, dae, kge, rgnn
 from benchmarks import compile as compile_suite
 from benchmarks._growing import chain
 from benchmarks._measuring import interleave, provenance, summary
@@ -37,6 +37,20 @@ def test_a_wrong_score_has_no_times() -> None:
     assert not row["matches_reference"]
     assert "explorer_ms" not in row
     assert "wrong" in kge.table({**provenance(), "data": "WN18", "peer": "PyTorch", "cases": [row]})
+
+
+def test_training_steps_have_eagers_gradients_and_wrong_ones_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kge_training, "BATCH", 40)
+    monkeypatch.setattr(_kge_training, "SIZES", (8,))
+    transr = next(case for case in kge.CASES if case.model == "transr")
+    *right, candidates = _kge_training.rows((("transr", transr.eager),), "WN18", repeat=1)
+    (wrong, _) = _kge_training.rows((("transr", lambda x: 2 * transr.eager(x)),), "WN18", repeat=1)
+
+    assert candidates["candidates"] == _kge_training.CANDIDATES
+    assert all(row["matches_reference"] and row["ratio"] > 0 for row in (*right, candidates))
+    assert not wrong["matches_reference"]
+    text = _kge_training.table({**provenance(), "data": "WN18", "peer": "PyTorch", "cases": [*right, wrong]})
+    assert text.count("wrong") == 1
 
 
 @pytest.mark.parametrize("case", rgnn.CASES, ids=[case.model for case in rgnn.CASES])

@@ -58,6 +58,10 @@ def expect_edit_after(page: Page, edit: int) -> None:
     expect(page.locator("#status")).to_have_text(UP_TO_DATE)
 
 
+A_MOMENT = "new Promise((done) => setTimeout(done, 300))"
+"""By then the page has kept what changed: its timers end in their order, also where it has no core for a while."""
+
+
 def wait_until_kept(page: Page, piece: str) -> None:
     """Wait until what the page keeps for a reload contains a piece of JSON: it is written a moment after an edit."""
     page.wait_for_function("piece => (sessionStorage.explorer ?? '').includes(piece)", arg=piece)

@@ -100,6 +100,49 @@ def test_the_model_and_the_way_to_a_story_are_in_sight_on_a_laptop(open_page: Op
     expect(page.locator("#story .told")).to_be_visible()
 
 
+@pytest.mark.parametrize("height", [768, 600])
+def test_panes_keep_a_useful_height_beside_an_open_run_panel(open_page: OpenPage, height: int) -> None:
+    page = open_page("/?example=kge/transr", width=1366, height=height)
+    edit_of(page)
+    if page.locator("#dock-toggle").get_attribute("aria-expanded") == "false":
+        page.locator("#dock-toggle").click()
+    expect(page.locator(".dock.open")).to_be_visible()
+    heights = page.locator("#panes .body").evaluate_all("bodies => bodies.map((body) => body.clientHeight)")
+    assert len(heights) >= 4
+    assert min(heights) >= 96, "a head, and four lines below it"
+    hidden = page.locator("#panes").evaluate("panes => panes.scrollHeight - panes.clientHeight")
+    assert hidden == 0 if height == 768 else hidden > 0, (
+        "of a low window all rows are in sight, of a lower one they scroll"
+    )
+    page.locator("#panes > .pane").last.scroll_into_view_if_needed()
+    expect(page.locator("#panes > .pane").last.locator(".ph")).to_be_in_viewport(ratio=1)
+    split = page.locator('[role=separator][data-axis="rows"]')
+    assert split.count() == (height == 768)
+    if height == 768:
+        split.focus()
+        for _ in range(8):
+            page.keyboard.press("ArrowUp")
+        heights = page.locator("#panes > .pane").evaluate_all("panes => panes.map((pane) => pane.clientHeight)")
+        assert 128 <= min(heights) < max(heights)
+
+
+def test_what_is_too_long_for_its_place_says_so_and_the_rest_is_whole(open_page: OpenPage) -> None:
+    page = open_page("/?example=kge/transr")
+    page.set_viewport_size({"width": 1366, "height": 768})
+    edit_of(page)
+    made = pane(page, "cuda").locator(".from button", has_text="group the rows").first
+    ends = made.evaluate("(made) => [made, made.parentElement].map((part) => part.getBoundingClientRect().right)")
+    assert ends[0] <= ends[1]  # so that its own three dots show
+    shown = pane(page, "graph").locator(".seg > :visible")
+    expect(shown).to_have_text("drawn")
+    expect(shown).to_have_css("border-left-width", "0px")
+    page.set_viewport_size({"width": 1024, "height": 768})
+    name = page.locator(".ed > .sec > .dim")
+    assert name.evaluate("(part) => part.scrollWidth <= part.clientWidth")
+    page.locator("#editor .cm-content").focus()
+    expect(page.locator(".leave")).to_be_visible()
+
+
 def test_stages_open_by_letters_and_nothing_moves_on_hover(open_page: OpenPage) -> None:
     page = open_page()
     edit_of(page)

@@ -67,6 +67,7 @@ def test_loops_are_edited_until_they_match_and_the_link_has_them(
     expect(wrong).to_contain_text(re.compile(r"proven wrong: result\[0\] is [\d.]+, where the reference has [\d.]+"))
     expect(wrong.locator('[data-act="edit-operation"]')).to_have_text("@")
     expect(pane(page, "slc")).to_contain_text("Not made: loops, as it was edited, is proven wrong")
+    expect(page.locator('.st[data-open="slc"] .n')).to_have_text("none")
     expect(editor.locator(".diag")).to_contain_text("result[0]")
     expect(editor).to_be_focused()
     assert violations(page, axe) == []

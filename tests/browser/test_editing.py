@@ -190,20 +190,19 @@ def test_the_inspector_by_chunks_shows_their_sizes(open_page: OpenPage) -> None:
     expect(pane(page, "cuda")).not_to_contain_text("buf_idx")
 
 
-@pytest.mark.sweep
 def test_the_tiles_of_sums_are_set_where_there_are_sums(open_page: OpenPage) -> None:
     page = open_page()  # TransR
     edit_of(page)
     expect(page.locator("#sums")).to_be_hidden()
     write(page, SPMM)
     expect(pane(page, "graph")).to_contain_text("SpMM")
-    expect(page.locator("#preload")).to_be_hidden()  # the group is folded
-    page.locator("#sums > summary").click()
-    expect(page.locator("#preload-heeded")).to_have_text("nothing to do here")
-    expect(page.locator("#chunk-heeded")).to_have_text("kNnzTile, by nonzeros")
+    effect = {name: page.locator(f"#{name}-effect") for name in ("chunk", "preload", "split")}
+    expect(effect["chunk"]).to_have_text("would change kernels, cuda")  # beside all other options with an effect
+    expect(effect["split"]).to_have_text("would change kernels, cuda")
+    expect(page.locator("#preload")).to_be_hidden()
     page.locator("#split").select_option("rows")
-    expect(page.locator("#preload-heeded")).to_have_text("kNnzTile, by rows")
-    expect(page.locator("#chunk-heeded")).to_have_text("nothing to do here")
+    expect(effect["preload"]).to_have_text("would change kernels, cuda")
+    expect(page.locator("#chunk")).to_be_hidden()
     page.locator("#preload").select_option("64")
     expect(pane(page, "cuda")).to_contain_text("col_tile[8][64]")
     wait_until_kept(page, '"preload":"64"')
@@ -287,15 +286,62 @@ def test_a_text_that_is_no_longer_the_example_says_so(open_page: OpenPage) -> No
     mark = page.locator(".pick [data-edited]")
     expect(mark).to_be_hidden()
     expect(page).to_have_title("transr.emb · Embedding Compiler Explorer")
-    change(page, "TransR(", "Mine(")
+    change(page, "R[r], 2)", "R[r], 1)")
     expect(mark).to_be_visible()
     expect(page.locator(".sec [data-edited]")).to_have_text(", edited")
     expect(page).to_have_title("transr.emb (edited) · Embedding Compiler Explorer")
-    wait_until_kept(page, "Mine(")
+    wait_until_kept(page, "R[r], 1)")
     page.reload()
     expect(mark).to_be_visible()
-    change(page, "Mine(", "TransR(")
+    change(page, "R[r], 1)", "R[r], 2)")
     expect(mark).to_be_hidden()
+
+
+def test_a_text_that_shares_no_definition_with_the_example_is_the_readers_own(open_page: OpenPage) -> None:
+    page = open_page()
+    mark, file = page.locator(".pick [data-edited]"), page.locator("#example-file")
+    write(page, DISTMULT)
+    expect(file).to_have_text("DistMult.emb")
+    expect(page.locator("#example-group")).to_have_text("own /")
+    expect(page.locator("#model-file")).to_have_text("DistMult.emb")
+    expect(mark).to_be_hidden()
+    expect(page).to_have_title("DistMult.emb · Embedding Compiler Explorer")
+    graph = pane(page, "graph")
+    expect(graph).to_contain_text("score DistMult")
+    assert graph.get_attribute("data-at") == graph.get_attribute("data-last")  # no pass of the model before
+    assert graph.get_attribute("data-diff") is None
+    wait_until_kept(page, "DistMult")
+    page.reload()
+    expect(file).to_have_text("DistMult.emb")
+    page.locator("#editor .cm-content").focus()
+    write(page, "nothing that is a model")
+    expect(file).to_have_text("untitled.emb")
+    write(page, "score TransR(h: entity, r: relation, t: entity):\n    return 1\n")
+    expect(file).to_have_text("transr.emb")
+    expect(mark).to_be_visible()
+
+
+def test_a_long_name_leaves_the_status_its_place_on_a_phone(open_page: OpenPage) -> None:
+    page = open_page(width=390, height=844)
+    page.locator('[data-tab-to="model"]').click()
+    write(page, DISTMULT.replace("DistMult", "ATranslationWhoseNameIsLongerThanAnyPhone"))
+    expect(page.locator("#example-file")).to_have_text("ATranslationWhoseNameIsLongerThanAnyPhone.emb")
+    expect(page.locator("#status")).to_contain_text("Up to date")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("#status").evaluate("status => status.scrollWidth <= status.clientWidth")
+
+
+def test_an_opened_file_stays_the_readers_own_over_a_reload(open_page: OpenPage) -> None:
+    """Also where its definition is called as one of the example that the server draws."""
+    page = open_page()
+    page.locator("#open-file").set_input_files(
+        {"name": "mine.emb", "mimeType": "text/plain", "buffer": DISTMULT.replace("DistMult", "TransR").encode()}
+    )
+    expect(page.locator("#example-file")).to_have_text("mine.emb")
+    wait_until_kept(page, "E[h] * R[r]")
+    page.reload()
+    expect(page.locator("#example-group")).to_have_text("own /")
+    expect(page.locator("#example-file")).to_have_text("TransR.emb")
 
 
 def test_a_link_to_an_example_opens_it(open_page: OpenPage) -> None:

@@ -61,8 +61,22 @@ def test_options_fold_to_what_has_an_effect_and_words_are_explained(open_page: O
     expect(page.locator("#sheet-body")).to_contain_text("An accumulator")
     page.keyboard.press("Escape")
     page.locator("[data-act=language]").click()
-    expect(page.locator("#sheet-body article")).to_have_count(10)
+    expect(page.locator("#sheet-body article")).to_have_count(15)
     assert violations(page, Path(AXE).read_text(encoding="utf-8")) == []
+
+
+def test_what_options_would_change_of_another_model_is_not_told_of_this_one(open_page: OpenPage) -> None:
+    page = open_page()
+    effect = page.locator("#grad-effect")
+    expect(effect).to_have_text(re.compile("would change graph"))
+    page.route("**/effects", lambda route: None)  # a server that takes its time
+    write(page, DISTMULT)
+    expect(effect).to_have_text("graph onward")
+    expect(page.locator("#more-options")).to_be_hidden()
+    page.unroute("**/effects")
+    page.locator('[data-size="D"] .field').fill("16")
+    expect(effect).to_have_text(re.compile("would change graph"))
+    expect(page.locator("#more-options")).to_be_visible()
 
 
 def test_errors_make_room_and_an_empty_editor_offers_a_beginning(open_page: OpenPage) -> None:

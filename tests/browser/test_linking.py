@@ -196,7 +196,13 @@ def test_panes_are_added_chosen_and_closed(open_page: OpenPage) -> None:
 
 @pytest.mark.parametrize(
     ("width", "height", "theme"),
-    [(1600, 1000, "light"), (1440, 900, "dark"), (1024, 768, "light"), (390, 844, "light"), (390, 844, "dark")],
+    [
+        (1600, 1000, "light"),
+        (1440, 900, "dark"),
+        pytest.param(1024, 768, "light", marks=pytest.mark.sweep),
+        (390, 844, "light"),
+        pytest.param(390, 844, "dark", marks=pytest.mark.sweep),
+    ],
 )
 def test_nothing_overflows_in_either_theme(open_page: OpenPage, width: int, height: int, theme: str) -> None:
     page = open_page(width=width, height=height, theme=theme)

@@ -58,9 +58,37 @@ def test_a_cpu_run_shows_measured_times_on_the_servers_data(open_page: OpenPage)
     run_on(page, "cpu", 64)
     expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference")
     expect(page.locator("#run-source")).to_have_text("measured")
+    for setting in ("false", "true", "chunks"):
+        asked = page.locator("#run-detail tr", has_text=f"inspect = {setting}").locator("td").nth(1)
+        expect(asked).to_have_text(re.compile(r"^\d[\d.]* ?[kM]?B$"))
     expect(page.locator("#run-main .big")).to_contain_text("ms median")
     expect(page.locator("#run-check")).to_contain_text("family.tsv")
     expect(page.locator("#run-history tr")).to_have_count(1)
+
+
+CLIPPED = """() => [...document.querySelectorAll("#dock .col")].flatMap((column) => {
+    const { right } = column.getBoundingClientRect();
+    const all = [...column.querySelectorAll(".ch > *, td")];
+    return all.filter((part) => part.getBoundingClientRect().right > right).map((part) => part.textContent);
+})"""
+"""What goes over the right edge of its column of the dock."""
+
+
+def test_the_figures_of_a_cpu_run_are_written_beside_each_other(open_page: OpenPage) -> None:
+    page = open_page("/?example=kge/transr")
+    page.set_viewport_size({"width": 1366, "height": 768})
+    run_on(page, "cpu", 1024)
+    expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference")
+    expect(page.locator("#run-detail h3", has_text="Inspector")).to_be_attached()
+    # Along its slope, above it: below it the point's figure may stand.
+    copied = page.locator("#run-plane text", has_text="copy")
+    expect(copied).to_have_attribute("transform", re.compile(r"rotate\(-\d"))
+    assert page.evaluate(CLIPPED) == []
+    firsts = page.locator("#dock .col:visible").evaluate_all(
+        "(columns) => columns.map((column) => column.querySelector('h3').getBoundingClientRect().top)"
+    )
+    assert len(firsts) == 5
+    assert max(firsts) - min(firsts) < 1
 
 
 def test_a_long_run_is_stopped(open_page: OpenPage) -> None:

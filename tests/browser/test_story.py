@@ -98,7 +98,7 @@ def test_two_sides_stand_beside_each_other(open_page: OpenPage) -> None:
     expect(hop).to_have_count(1)
 
 
-@pytest.mark.parametrize("width", [1600, 1024, 390])
+@pytest.mark.parametrize("width", [1600, pytest.param(1024, marks=pytest.mark.sweep), 390])
 def test_axe_finds_nothing_in_a_story(open_page: OpenPage, axe: str, width: int) -> None:
     page = open_page("/?example=rgnn/rgat", width=width, height=900)
     page.keyboard.press("Alt+ArrowDown")

@@ -11,6 +11,7 @@ from playwright.sync_api import APIResponse, Page, Route, expect
 from explorer.checkout import CHECKOUT
 from tests.browser.conftest import OpenPage
 from tests.browser.driving import (
+    A_MOMENT,
     DISTMULT,
     change,
     edit_of,
@@ -201,7 +202,7 @@ def same_after_reload(page: Page, open_page: OpenPage) -> None:
     """The link in another tab, and a reload of that, give the same screen."""
     page.mouse.move(0, 0)
     before = page.evaluate(SCREEN)
-    page.wait_for_timeout(400)  # what is kept is written a moment after a change
+    page.evaluate(A_MOMENT)
     other = open_page(page.evaluate("location.pathname + location.hash"))
     _expect_screen(other, before)
     other.reload()
@@ -238,7 +239,8 @@ def test_the_link_to_rgat_with_backward_gives_the_same_screen(open_page: OpenPag
     page.locator("#splits .split").first.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
-    pane(page, "slc").locator(".l[data-operations]").first.click()
+    pane(page, "slc").locator(".l[data-operations]:not([data-made])").first.click()
+    expect(page.locator("[data-act=pin]")).to_have_text("Unpin Esc")
     page.keyboard.press("w")
     expect(page.locator("#story .told")).to_be_visible()
     expect(page.locator("#story")).not_to_have_attribute("aria-busy", "true")

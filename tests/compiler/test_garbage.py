@@ -16,6 +16,12 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.emb"))
 LATE = {"ptx", "sass"}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_from_before() -> None:
+    gc.collect()
+
+
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 @pytest.mark.parametrize("grad", [False, True])
 def test_a_compilation_leaves_nothing_to_collect(file: Path, grad: bool) -> None:
@@ -27,8 +33,8 @@ def test_a_compilation_leaves_nothing_to_collect(file: Path, grad: bool) -> None
     text = file.read_text()
     compiled(text)  # what is kept for good
     compiled(f"# once more\n{text}")
-    gc.collect()
     gc.disable()
+    gc.freeze()  # all that other tests hold, or each look would take seconds where many ran before
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         compiled(f"# another text\n{text}")
@@ -37,4 +43,5 @@ def test_a_compilation_leaves_nothing_to_collect(file: Path, grad: bool) -> None
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
+        gc.unfreeze()
         gc.enable()

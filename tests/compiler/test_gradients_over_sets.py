@@ -206,7 +206,7 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES)
 def test_every_row_of_a_product_gets_what_was_picked_of_it(case: str) -> None:
     text, options, inputs, shape, oracle = CASES[case]
-    compilation = compiled(text, options={**options, "grad": True})
+    compilation = compiled(text, options={**options, "grad": True}, on_demand=True)
     upstream = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
     want = oracle(inputs, upstream)
     forward = want.pop("", None)
@@ -219,6 +219,7 @@ def test_every_row_of_a_product_gets_what_was_picked_of_it(case: str) -> None:
             np.testing.assert_allclose(gradients[name], exact, rtol=2e-5, atol=1e-5, err_msg=f"{on} {name}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_a_module_of_pytorch_learns_them(case: str) -> None:
     torch = pytest.importorskip("torch")
@@ -228,7 +229,7 @@ def test_a_module_of_pytorch_learns_them(case: str) -> None:
     want.pop("", None)
     given = {name: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for name, x in inputs.items()}
     leaves = {name: given[name].clone().requires_grad_() for name in want if name != "value"}
-    compilation = compiled(text, options=options)
+    compilation = compiled(text, options=options, on_demand=True)
     counts = {"score": {"entity": ENTITIES, "relation": RELATIONS}, "layer": {"etype": ETYPES, "ntype": NTYPES}}
     module = compilation.torch(**counts.get(compilation.family, {"col": COLUMNS}))
     module(**{**given, **leaves}).backward(torch.from_numpy(upstream))

@@ -125,3 +125,26 @@ def test_gradients_are_those_of_autograd(path, lengths):
 
 def test_all_stages_are_looked_at():
     assert {"graph", "loops", "slc", "dlc"} <= set(INTERPRETED)
+
+
+@pytest.mark.parametrize("on", ["graph", "loops", "kernels", "cpu", "dae"])
+def test_vectors_of_nonzeros_in_the_callers_order(on):
+    """A tensor over nonzeros is read by the variable of a row's loop, and has a gradient for each."""
+    text = """dim D = 5
+op EdgeVectors(A: coo[row, col]):
+    param E[nonzero, D]
+    input X[col, D]
+    for i in A.rows():
+        i["y"] = sum(E[j] * X[j] for j in A.row(i))
+    return i["y"]
+"""
+    random = np.random.default_rng(0)
+    row, col = random.integers(0, 6, 20), random.integers(0, 7, 20)
+    table, rows = random.normal(size=(20, 5)), random.normal(size=(7, 5))
+    upstream = random.normal(size=(6, 5)).astype(np.float32)
+    want = np.zeros((6, 5))
+    np.add.at(want, row, table * rows[col])
+    given = {"row": row, "col": col, "num_rows": 6, "num_cols": 7, "E": table, "X": rows}
+    result, gradients = compiled(text, grad=True).run(given, on, grad=upstream)
+    np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradients["E"], upstream[row] * rows[col], rtol=1e-5, atol=1e-6)

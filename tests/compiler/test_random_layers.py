@@ -1,5 +1,6 @@
 """Random layers over random graphs: every stage, with every combination of passes, computes what the text means, and
-so do the gradients; every stage's text parses back.
+so do the gradients; every stage's text parses back. Kernels of a GPU are made of the latter alone: what they compute is
+held in `test_option_pairs` and `sweep.quiet`, and to make them of every drawing takes more time than all the rest.
 
 The meaning is `explorer.runtime.reference.evaluate`, an evaluator in float64 that shares no code with the compiler.
 """
@@ -73,7 +74,7 @@ def assert_close(got: Any, want: Any, what: str) -> None:
 
 def assert_agrees(text: str, graph: dict[str, Any], seed: int, setting: dict[str, bool]) -> None:
     """Every stage gives what the reference says."""
-    compilation = compiled(text, options=setting)
+    compilation = compiled(text, options=setting, on_demand=True)
     inputs = layer_inputs(compilation.stages["graph"].program, graph, seed)
     want = reference.layer(text, inputs, {})
     for stage in STAGES:
@@ -85,7 +86,7 @@ def assert_agrees(text: str, graph: dict[str, Any], seed: int, setting: dict[str
 
 def assert_slopes(text: str, graph: dict[str, Any], seed: int, setting: dict[str, bool]) -> None:
     """Every stage's gradients give the slope along a random direction of each learnt tensor."""
-    compilation = compiled(text, options={**setting, "grad": True})
+    compilation = compiled(text, options={**setting, "grad": True}, on_demand=True)
     inputs = layer_inputs(compilation.stages["graph"].program, graph, seed)
     want = reference.layer(text, inputs, {})
     upstream = np.random.default_rng(seed + 1).uniform(-1, 1, want.shape).astype(np.float32)

@@ -1,5 +1,5 @@
 """Random ops over random lists: every stage and both targets compute what the text means, and so do the gradients;
-every stage's text parses back.
+every stage's text parses back. Kernels of a GPU are made of the latter alone, as of random layers.
 
 The meaning is `explorer.runtime.reference.evaluate`, an evaluator in float64 that shares no code with the compiler.
 """
@@ -62,7 +62,7 @@ def assert_close(got: Any, want: Any, what: str) -> None:
 
 def assert_agrees(text: str, lists: Any, seed: int, places: list[str]) -> None:
     """Every place gives what the reference says."""
-    compilation = compiled(text)
+    compilation = compiled(text, on_demand=True)
     inputs = op_inputs(compilation.stages["graph"].program, lists, seed)
     want = reference.op(text, inputs, {})
     for place in places:
@@ -111,7 +111,7 @@ def test_the_gradients_of_a_random_op_are_its_slopes(times: int) -> None:
 
 def assert_slopes(text: str, lists: Any, seed: int) -> None:
     """The gradients of every stage are the slopes of the reference along a random direction."""
-    compilation = compiled(text, options={"grad": True})
+    compilation = compiled(text, options={"grad": True}, on_demand=True)
     graph = compilation.stages["graph"].program
     inputs = op_inputs(graph, lists, seed)
     want = reference.op(text, inputs, {})

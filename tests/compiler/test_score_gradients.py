@@ -28,8 +28,8 @@ any_negatives = pytest.mark.parametrize("negatives", NEGATIVES)
 def prepared(text: str, negatives: str = "none", **shape: int) -> tuple[explorer.Compilation, dict[str, Any], Any]:
     """A compilation with gradients, inputs for it, and a gradient of its scores."""
     sizes = {name: size for name, size in SIZES.items() if f"{name} =" in text}
-    inputs = draw_inputs(compiled(text, sizes=sizes, options={"negatives": negatives}), **shape)
-    compilation = compiled(text, sizes=sizes, options={"negatives": negatives, "grad": True})
+    compilation = compiled(text, sizes=sizes, options={"negatives": negatives, "grad": True}, on_demand=True)
+    inputs = draw_inputs(compilation.with_options(grad=False), **shape)
     rows = max((array.shape for array in inputs.values() if array.dtype == np.int32), key=len)
     return compilation, inputs, np.random.default_rng(2).uniform(-1, 1, rows).astype(np.float32)
 
@@ -129,11 +129,11 @@ def test_the_gradients_of_a_random_score_are_its_slopes(count: int) -> None:
 
 
 def prepared_as_written(text: str, negatives: str) -> tuple[explorer.Compilation, dict[str, Any], Any]:
-    plain = compiled(text, options={"negatives": negatives})
+    plain = compiled(text, options={"negatives": negatives}, on_demand=True)
     inputs = draw_inputs(plain, batch=3, entities=4, relations=2)
     rows = {"none": (3,), "tail:3": (3, 3), "head:2": (3, 2)}[negatives]
     upstream = np.random.default_rng(3).uniform(-1, 1, rows).astype(np.float32)
-    return compiled(text, options={"negatives": negatives, "grad": True}), inputs, upstream
+    return plain.with_options(grad=True), inputs, upstream
 
 
 CORNERS = {
@@ -159,7 +159,7 @@ score f(h: entity, r: relation, t: entity):
     x = R[r]
     return {expression}
 """
-    compilation = compiled(text, options={"grad": True})
+    compilation = compiled(text, options={"grad": True}, on_demand=True)
     table = np.array([[0, 0, 0], [1, -1, 0], [2, 2, 1]], dtype=np.float32)
     ids = np.array([0, 1, 2, 1], dtype=np.int32)
     upstream = np.array([1, 2, 3, -5], dtype=np.float32)
@@ -236,3 +236,14 @@ def test_a_gradient_of_another_shape_is_refused() -> None:
     compilation, inputs, _ = prepared(SHARED)
     with pytest.raises(ValueError, match="grad has the shape"):
         compilation.run(inputs, "loops", grad=np.zeros(3, np.float32))
+
+
+def test_a_score_without_a_param_takes_no_gradient_of_its_result() -> None:
+    text = "score M(h: entity, t: entity):\n    input R[entity, 3]\n    return dot(R[h], R[t])\n"
+    compilation = explorer.compile(text, options={"grad": True}, on_demand=True)
+    inputs = draw_inputs(compilation.with_options(grad=False), batch=5, entities=4, relations=1)
+    want = np.sum(inputs["R"][inputs["h"]] * inputs["R"][inputs["t"]], axis=-1)
+    for on in ("graph", "loops", "slc", "dae"):
+        got, gradients = compilation.run(inputs, on, grad=np.ones(5, np.float32))
+        np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=on)
+        assert not gradients, on

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu_check import Case
+from benchmarks._checked_cases import Case
 
 SIZES = (8, 33)
 """One that vectors divide, and one that nothing does."""

@@ -16,7 +16,7 @@
 
 extern "C" {
 float expf(float), logf(float), log1pf(float), sqrtf(float), fabsf(float), tanhf(float), erff(float), sinf(float);
-float cosf(float), floorf(float), powf(float, float);
+float cosf(float), floorf(float), powf(float, float), atan2f(float, float);
 float fmaf(float, float, float), fmaxf(float, float), fminf(float, float);
 }
 
@@ -28,6 +28,18 @@ struct alignas(16) float4 {
 };
 struct alignas(16) int4 {
   int x, y, z, w;
+};
+struct alignas(4) ushort2 {
+  unsigned short x, y;
+};
+struct alignas(8) ushort4 {
+  unsigned short x, y, z, w;
+};
+struct alignas(2) char2 {
+  signed char x, y;
+};
+struct alignas(4) char4 {
+  signed char x, y, z, w;
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
@@ -128,4 +140,5 @@ __forceinline__ T atomicAdd(T* address, T value) {
   return emulator::add_unseen(address, value);
 }
 inline float __int_as_float(int bits) { return __builtin_bit_cast(float, bits); }
+inline float __uint_as_float(unsigned bits) { return __builtin_bit_cast(float, bits); }
 inline int __float_as_int(float value) { return __builtin_bit_cast(int, value); }

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent
+from explorer.compiler.ir.storage import STORAGES
 
 HERE = Path(__file__).parent
 COMPILER = "g++"
@@ -64,9 +65,9 @@ def emulate(
 ) -> Arrays:
     """Launches the kernels of a text in order; returns the arrays that they write, by name.
 
-    `arrays` are those that are given: contiguous, f32 or int32. The seed sets the order of blocks and of threads.
-    `results` are those that somebody looks at afterwards, whose elements must all be written: if none are named, all
-    that no later kernel reads.
+    `arrays` are those that are given: contiguous, int32 or as they are stored. The seed sets the order of blocks and
+    of threads. `results` are those that somebody looks at afterwards, whose elements must all be written: if none are
+    named, all that no later kernel reads.
     Raises EmulatorFault.
     """
     sizes = {str(name): size for name, size in extents.items()}
@@ -116,7 +117,7 @@ class _Library:
         """A buffer's array between guards: a copy of what is given; what no kernel should use before it is written."""
         given = arrays.get(buffer.name)
         shape = [extents[extent] if isinstance(extent, str) else extent for extent in buffer.extents]
-        array = _guarded(shape, np.dtype(np.int32 if buffer.kind == "index" else np.float32))
+        array = _guarded(shape, np.dtype(np.int32 if buffer.kind == "index" else STORAGES[buffer.storage].bits))
         array[...] = given if given is not None else -1 if buffer.kind == "index" else np.nan
         address = ctypes.c_void_p(array.ctypes.data)
         size = ctypes.c_size_t(array.nbytes)

@@ -22,6 +22,17 @@ __forceinline__ Value load_kept(const Value* place, int) {
   return *place;
 }
 
+// cvt.f32.f16: a number of 11 bits by its exponent, from 2**-24 on; the largest exponent is no number's.
+UNSEEN inline float from_f16(unsigned short bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float value = exponent == 0 ? fraction : exponent == 31 ? __int_as_float(0x7f800000 | fraction << 13) : 1024 + fraction;
+  for (int place = 1; place < exponent && exponent < 31; place++) value *= 2;
+  if (exponent < 31) value *= 0x1p-24f;
+  return bits >> 15 ? -value : value;
+}
+inline float2 from_f16(ushort2 x) { return {from_f16(x.x), from_f16(x.y)}; }
+inline float4 from_f16(ushort4 x) { return {from_f16(x.x), from_f16(x.y), from_f16(x.z), from_f16(x.w)}; }
+
 // mma.sync.m16n8k8 of TF32: lane l brings a[row l / 4 (+ 8)][place l % 4 (+ 4)] and b[place l % 4 (+ 4)][column l / 4],
 // and has the sums of rows l / 4 and 8 below, columns 2 * (l % 4) and the next. Operands lose what TF32 has not; the
 // products are exact, and are summed before they are rounded, as near as can be said of the hardware.

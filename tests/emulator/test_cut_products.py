@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gpu_check import Setting, cases_of, check_model
+from benchmarks._checked_cases import cases_of
+from benchmarks.gpu_check import Setting, check_model
 from tests.compiler.schedule.product_models import MODELS
 
 BRIEF = frozenset({"views", "edge_mlp"})

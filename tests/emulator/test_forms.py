@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gpu_check import Setting, cases_of, check_model
-from tests.compiler.forms import FORMS
-from tests.compiler.set_forms import SET_FORMS
+from benchmarks._checked_cases import cases_of
+from benchmarks.gpu_check import Setting, check_model
+from tests.compiler.by_form.facts import FACTS
+from tests.compiler.by_form.forms import FORMS
+from tests.compiler.by_form.own_negatives import OWN_NEGATIVES
+from tests.compiler.by_form.set_forms import SET_FORMS
 
-TEXTS = {name: form.text for name, form in (*FORMS.items(), *SET_FORMS.items())}
+KNOWN = (FORMS, SET_FORMS, FACTS, OWN_NEGATIVES)
+TEXTS = {name: form.text for forms in KNOWN for name, form in forms.items()}
+assert len(TEXTS) == sum(map(len, KNOWN)), "two forms have one name"
 
 
 @pytest.mark.sampled(8)

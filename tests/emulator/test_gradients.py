@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gpu_check import Case, Setting, check_gradients, gradient_cases
+from benchmarks._checked_cases import Case, gradient_cases
+from benchmarks.gpu_check import Setting, check_gradients
 from tests.emulator.cases import SIZES, as_parameters
 
 

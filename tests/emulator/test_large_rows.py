@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 import explorer
-from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_gradients, check_rows, compiled
+from benchmarks._checked_cases import CHECKOUT, Case
+from benchmarks.gpu_check import Setting, check_gradients, check_rows, compiled
 from explorer.runtime.data.graphs import GraphPreset, generate
 from tests.compiler.passes.test_late_reshapes import TUCKER
 

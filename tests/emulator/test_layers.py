@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gpu_check import Case, Setting, check_rows, layer_cases
+from benchmarks._checked_cases import Case, layer_cases
+from benchmarks.gpu_check import Setting, check_rows
 from tests.emulator.cases import SIZES, as_parameters
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gpu_check import Case, Setting, check, check_gradients
+from benchmarks._checked_cases import Case
+from benchmarks.gpu_check import Setting, check, check_gradients
 from tests.compiler.schedule.test_negatives import SCORES
 
 SIZES = {"vectors": 20, "odd": 33}

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 import explorer
-from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_gradients
+from benchmarks._checked_cases import CHECKOUT, Case
+from benchmarks.gpu_check import Setting, check_gradients
 from explorer.runtime.data.graphs import GraphPreset, generate
 
 MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)
@@ -51,3 +52,55 @@ def test_matrices_of_rows_without_entries_have_gradients_too(emulated: Setting, 
     assert outcome["agrees"], outcome
     kernels = explorer.compile(OF_ROWS, options=case.options).stages["kernels"].text
     assert "template outer_products" in kernels
+
+
+BOTH_ENDS = """
+dim F = 64, G = 64
+layer BothEnds(g: graph):
+    input x[node, F], y[node, F]
+    param W[etype, F, G], a[etype, G]
+    for n in g.dst_nodes():
+        n["h"] = sum(dot(x[e.src] @ W[e.etype] + %s, a[e.etype]) * x[e.src] for e in n.incoming_edges())
+    return n["h"]
+"""
+ENDS = {2: "y[e.dst] @ W[e.etype]", 3: "y[e.dst] @ W[e.etype] - y[e.src] @ W[e.etype]"}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("size", [20, 64])
+@pytest.mark.parametrize("ends", ENDS)
+def test_products_that_both_ends_of_an_edge_take_of_a_matrix_have_tiles_in_its_gradient(
+    emulated: Setting, ends: int, size: int
+) -> None:
+    text = BOTH_ENDS % ENDS[ends]
+    case = Case(text, size, 75, {"grad": "true", "compact": "false", "reorder": "false"})
+    outcome = check_gradients(dataclasses.replace(emulated, graph=generate("many", MANY_EDGES)), case)
+    assert outcome["agrees"], outcome
+
+
+@pytest.mark.parametrize("model", ["rgnn/rgat"])
+def test_plain_rgat_has_a_sum_of_tiles_for_each_end(emulated: Setting, model: str) -> None:
+    text = (CHECKOUT / "examples" / f"{model}.emb").read_text()
+    options = {"grad": "true", "compact": "false", "reorder": "false"}
+    kernels = explorer.compile(text, options=options).stages["kernels"].text
+    assert kernels.count("template outer_products") == 2
+    outcome = check_gradients(
+        dataclasses.replace(emulated, graph=generate("many", MANY_EDGES)), Case(text, 20, 75, options)
+    )
+    assert outcome["agrees"], outcome
+
+
+LINEAR = """
+dim D = 20, K = 24
+score Linear(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D], W[K, 3 * D], w[K]
+    return dot(tanh(W @ concat(E[h], R[r], E[t])), w)
+"""
+
+
+def test_a_matrix_that_is_transposed_behind_a_concat_has_its_gradient_by_tiles(emulated: Setting) -> None:
+    case = Case(LINEAR, 20, 150, {"grad": "true"})
+    kernels = explorer.compile(LINEAR, options=case.options).stages["kernels"].text
+    assert "template outer_products" in kernels
+    outcome = check_gradients(emulated, case)
+    assert outcome["agrees"], outcome

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_rows
+from benchmarks._checked_cases import Case
+from benchmarks.gpu_check import Setting, check_rows
 from explorer.compiler.codegen.text import Code
 from explorer.runtime.data.graphs import GraphPreset, generate
 from tests.emulator.emulate import emulate
@@ -114,6 +115,12 @@ def test_rows_whose_elements_are_preloaded(
 ) -> None:
     """A warp's tile is written while no lane reads it: rounds that are whole, that are not, and none at all."""
     assert_sums(lengths, size, {"split": "rows", **options})
+
+
+@pytest.mark.parametrize("staged", ["indices", "values"])
+@pytest.mark.parametrize("lengths", [(31, 32, 33, 0, 64, 65, 1), (5, *[0] * 40, LONG, *[3] * 20)])
+def test_rows_whose_indices_or_values_alone_are_preloaded(lengths: Sequence[int], staged: str) -> None:
+    assert_sums(lengths, 100, {"split": "rows", "preload": 32}, schedule={"SpMM_0.staged": staged})
 
 
 GRAPHS = {

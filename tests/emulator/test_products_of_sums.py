@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import CHECKOUT, Case, Setting, check_rows, sizes_of
+from benchmarks._checked_cases import CHECKOUT, Case, sizes_of
+from benchmarks.gpu_check import Setting, check_rows
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.schedule.gemm import strategy
 from explorer.compiler.schedule.inspect.piece_groups import PairArrays, PlacedPieces
@@ -50,6 +51,7 @@ def test_pieces_are_summed_and_added_to_their_destinations(
     emulated: Setting, monkeypatch: pytest.MonkeyPatch, bytes_a_block: int, size: int, precision: str, graph: str
 ) -> None:
     """In one block of destinations, and in several."""
+
     def placed(name: str, pairs: PairArrays, row_bytes: int, cached: int, *others: Any) -> PlacedPieces:
         return place_pieces(name, pairs, row_bytes, bytes_a_block, *others)
 

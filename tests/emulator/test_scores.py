@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gpu_check import Case, Setting, all_cases, check
+from benchmarks._checked_cases import Case, all_cases
+from benchmarks.gpu_check import Setting, check
 from tests.emulator.cases import SIZES, as_parameters
 
 

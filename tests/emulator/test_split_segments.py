@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.gpu_check import Setting, cases_of, check_model
+from benchmarks._checked_cases import cases_of
+from benchmarks.gpu_check import Setting, check_model
 from explorer.runtime.data.graphs import GraphPreset, generate
 from tests.compiler.schedule.segment_models import SEGMENT_MODELS
 

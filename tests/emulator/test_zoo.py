@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu_check import ZOO, Setting, cases_of, check_model, compiled
+from benchmarks._checked_cases import ZOO, cases_of
+from benchmarks.gpu_check import Setting, check_model, compiled
 
 pytestmark = pytest.mark.sweep
 

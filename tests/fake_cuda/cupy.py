@@ -18,6 +18,7 @@ import numpy as np
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.interpret import run_program
 from explorer.compiler.ir.module import Module as Loops
+from explorer.compiler.returned import each_returned
 from explorer.runtime.liveness import kept_to_the_end
 from explorer.runtime.targets.gpu import program as gpu
 
@@ -109,6 +110,9 @@ class ndarray:
     def max(self) -> Any:
         return self.numpy.max()
 
+    def view(self, dtype: Any) -> ndarray:
+        return ndarray(self.shape, dtype, self.data)
+
 
 def empty(shape: Any, dtype: Any = np.float32) -> ndarray:
     return ndarray(shape if isinstance(shape, tuple) else (shape,), dtype)
@@ -136,7 +140,15 @@ def asnumpy(array: ndarray) -> np.ndarray:
 
 
 def from_dlpack(array: Any) -> ndarray:
-    return array.shared
+    """What shares its memory: that of another library's array, or of a tensor that is said to be on the device."""
+    if hasattr(array, "shared"):
+        return array.shared
+    import torch
+
+    if array.dtype not in (torch.float32, torch.float16, torch.int32, torch.int16, torch.int8):
+        raise BufferError(f"{array.dtype} has no type here")
+    plain = array.as_subclass(torch.Tensor).numpy()
+    return ndarray(plain.shape, plain.dtype, Pointer(plain.reshape(-1).view(np.uint8)))
 
 
 class Symbol(str):
@@ -197,24 +209,25 @@ def _launch_kernel(symbol: Symbol, *rest: int) -> None:
 
 def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
     """Remembers a kernel's arrays, but for those of which only the address is told; the last kernel of a program does
-    the work of all, and the last that writes the result makes that, where the result's gradient is not there yet."""
+    the work of all, and the last that writes a result makes all, where the results' gradients are not there yet."""
     launch = next(launch for launch in code.launches if launch.symbol == symbol)
     DEVICE.seen |= {n: v for n, v in zip(launch.arguments, args, strict=True) if not isinstance(v, int)}
     for name in launch.writes & {each.busy for each in code.launches} & DEVICE.seen.keys():
         DEVICE.seen[name].numpy[...] = ALL_BUSY
-    result = kept_to_the_end(loops)[0]
-    writers = [step.symbol for step in code.launches if result in step.writes]
+    results = loops.results if isinstance(loops, Loops) else kept_to_the_end(loops)[:1]
+    writers = [step.symbol for step in code.launches if step.writes.intersection(results)]
     absent = {buffer.name for buffer in code.buffers if buffer.kind == "upstream"} - DEVICE.seen.keys()
     if launch != code.launches[-1] and not (absent and symbol in writers[-1:]):
         return
     made = [buffer.name for buffer in code.buffers if buffer.kind == "output"]
     inputs = {name: given.numpy if isinstance(given, ndarray) else given for name, given in DEVICE.seen.items()}
-    inputs |= {name: np.zeros_like(inputs[result]) for name in absent}
+    inputs |= {name: np.zeros_like(inputs[result]) for name, result in zip(sorted(absent), results, strict=False)}
     key = (id(code), *(inputs[name].tobytes() for name in sorted(inputs.keys() - {*made})))
     if key not in DEVICE.known:  # repeats would take the interpreter seconds
         DEVICE.known[key] = run_program(_first_part(loops) if absent else loops, inputs)
     found, gradients = DEVICE.known[key]
-    wanted = {result: found * (2 if DEVICE.spoils else 1)}
+    given_back = zip(results, each_returned(found), strict=True)
+    wanted = {name: array * (2 if DEVICE.spoils else 1) for name, array in given_back}
     if isinstance(loops, Loops) and not absent:
         wanted |= {name: gradients[tensor] for tensor, name in loops.gradients}
     for name, array in wanted.items():
@@ -226,11 +239,11 @@ def _launched(code: Code, loops: Any, symbol: str, args: Any) -> None:
 
 
 def _first_part(module: Any) -> Any:
-    """The programs of a module as far as the last that writes the result."""
+    """The programs of a module as far as the last that writes a result."""
     writers = [
         at
         for at, program in enumerate(module.programs)
-        if any((buffer.name, buffer.kind) == (module.result, "output") for buffer in program.buffers)
+        if any(buffer.name in module.results and buffer.kind == "output" for buffer in program.buffers)
     ]
     return replace(module, programs=module.programs[: writers[-1] + 1], gradients=())
 
@@ -366,9 +379,13 @@ def _recording(original: Any) -> Any:
 
     def of(cls: Any, compilation: Any) -> Any:
         program = original(compilation)
-        loops = compilation.stages["loops"].program
+        loops, scheduled = (compilation.stages[name].program for name in ("loops", "kernels"))
+        read = {buffer.name for buffer in program.code.buffers}
+        needs = {
+            buffer.name for nest in getattr(loops, "programs", ()) for buffer in nest.buffers if buffer.kind == "index"
+        }
         scatters = isinstance(loops, Loops) and loops.inverses  # and is given no order of the batch, as loops need
-        DEVICE.programs.append((program.code, compilation.stages["kernels"].program if scatters else loops))
+        DEVICE.programs.append((program.code, scheduled if scatters or needs - read else loops))
         return program
 
     return classmethod(of)

@@ -231,7 +231,10 @@ def test_functions_of_two_operands(function: str, right: float) -> None:
     with np.errstate(all="ignore"):
         want = EXACT[function](VALUES, np.float32(right))
     got = simulate(one_function(function, ("v", right)), {"x": VALUES}).output
-    np.testing.assert_array_equal(got, want)
+    if function == "atan2":  # of which float32 has no one value: within that of float64, as functions of one operand
+        np.testing.assert_allclose(got, EXACT[function](VALUES.astype(np.float64), right), rtol=2e-6)
+    else:
+        np.testing.assert_array_equal(got, want)
 
 
 def test_maximum_keeps_what_is_not_a_number() -> None:

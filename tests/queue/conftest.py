@@ -76,9 +76,10 @@ def server(started: Server) -> Server:
     return started
 
 
-@pytest.fixture(params=["real", "pretended"])
+@pytest.fixture(params=["real", pytest.param("pretended", marks=[pytest.mark.sweep] if PROGRAM else [])])
 def new_broker(request: pytest.FixtureRequest) -> Callable[..., Broker]:
-    """Makes brokers of one queue, to be used inside one event loop."""
+    """Makes brokers of one queue, to be used inside one event loop. Where there is a real server, the pretended one,
+    which proves less, is left to the sweep."""
     client: Callable[[], Any]
     if request.param == "real":
         url = request.getfixturevalue("server").url

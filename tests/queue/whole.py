@@ -298,9 +298,7 @@ def main() -> int:
     asked = parser.parse_args()
     if PROGRAM is None:
         parser.error("there is neither valkey-server nor redis-server")
-    found = asyncio.run(
-        endure(asked.runs, asked.faults, workers=asked.workers, between=asked.between, seed=asked.seed)
-    )
+    found = asyncio.run(endure(asked.runs, asked.faults, workers=asked.workers, between=asked.between, seed=asked.seed))
     print(json.dumps(found))
     return 0 if is_well(found) else 1
 

@@ -10,11 +10,10 @@ import pytest
 from explorer.runtime.targets import cpu_ceilings
 
 
-def test_they_are_measured_once_and_bound_what_a_plain_loop_reaches() -> None:
+def test_they_are_measured_once_and_bound_what_a_plain_loop_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cpu_ceilings.ceilings()
-    begun = perf_counter()
+    monkeypatch.delattr(cpu_ceilings, "_least")
     assert cpu_ceilings.ceilings() is found
-    assert perf_counter() - begun < 0.01
     values, times = np.ones(1 << 20, np.float32), []
     for _ in range(5):
         begun = perf_counter()

@@ -81,6 +81,11 @@ def test_what_cannot_be_compared_is_told(text: str, words: str) -> None:
     assert words.replace("'8'", "8") in last["message"]
 
 
+def test_a_problem_that_ends_in_a_question_ends_there() -> None:
+    assert held(SCORE.replace("P[r]", "Pr[r]"), SAME)["message"].endswith("unknown name 'Pr': did you mean 'P'?")
+    assert held(SCORE.replace("P[r]", "Nothing[r]"), SAME)["message"].endswith("unknown name 'Nothing'.")
+
+
 def test_the_sizes_are_those_that_are_expected() -> None:
     """A text cannot choose sizes for which something else is equal, nor can a request."""
     one = SCORE.replace("D = 8", "D = 1")

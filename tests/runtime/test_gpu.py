@@ -17,7 +17,7 @@ from explorer.compiler.ir.loops import Buffer
 from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.triples import InputError, Triples
 from explorer.runtime.encode.batch import draw
-from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.encode.scores import graph_of
 from explorer.runtime.targets.gpu import device as gpu_device
 from explorer.runtime.targets.gpu.cuda_graph import waiting
@@ -218,7 +218,7 @@ def test_a_score_runs_on_the_device(fake_cuda: Any, root: Path, options: dict[st
     compilation = explorer.compile(text, sizes={"D": 4, "K": 3}, options=options)
     ids = np.arange(12, dtype=np.int32) % 5
     inputs = draw(compilation, Triples("ring", "file", 5, 5, ids, ids, ids[::-1].copy()), 6)
-    upstream = inputs.pop(upstream_name(graph_of(compilation)) or "", None)
+    upstream = inputs.pop(next(iter(upstream_names(graph_of(compilation))), ""), None)
     want = compilation.run(inputs, on="graph", grad=upstream)
     got = compilation.run(inputs, on="gpu", grad=upstream)
     if upstream is None:

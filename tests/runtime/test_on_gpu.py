@@ -80,6 +80,14 @@ def test_every_family_runs_with_and_without_gradients(fake_cuda: Any, family: st
     assert "matches the float64 reference" in summary(last)
 
 
+def test_a_run_searches_for_the_destinations_of_edges(fake_cuda: Any) -> None:
+    text = (EXAMPLES / "rgnn" / "rgat.emb").read_text()
+    *_, last = run("layer", text=text, options={"compact": False, "encoding": "compressed", "grad": True})
+    assert last["event"] == "result", last
+    assert last["matches_reference"], last["message"]
+    assert last["gradients"]
+
+
 @pytest.mark.parametrize(
     ("precision", "least", "most"), [("float32", 0.01, 1), ("tf32x3", 1e-3, 0.3), ("tf32", 0, 1e-3)]
 )

@@ -44,7 +44,7 @@ def folders() -> set[Path]:
 
 
 @needs_torch
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_one_program(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Traced whole, with its gradients, and right; what Inductor would make of the trace is left to two examples."""

@@ -117,6 +117,26 @@ def test_a_function_of_rounded_numbers_is_within_its_bound(name: str) -> None:
                 assert largest(function(argument(near, b, third)).astype(F32), want) <= 1
 
 
+@pytest.mark.parametrize("kind", ARGUMENTS)
+def test_an_angle_of_exact_numbers_is_within_its_bound(kind: str) -> None:
+    x, y = (grid.ravel() for grid in np.meshgrid(*[ARGUMENTS[kind][:140]] * 2))
+    want = plain.atan2(bounded(x), bounded(y))
+    assert largest(np.arctan2(x, y), want) <= 1
+    elsewhere = (x != 0) | (y > 0)
+    assert error_over_bound(np.arctan2(x, y) + F32(1e-3), want)[elsewhere].min() > 1
+
+
+def test_an_angle_of_rounded_numbers_is_within_its_bound() -> None:
+    """Of differences of products: of some that cancel to nothing, before the negative axis and at the origin."""
+    a, b, c, d = (RANDOM.standard_normal(20_000).astype(F32) for _ in range(4))
+    near = (np.round(a * 64) / 64).astype(F32)
+    cancels = (near.astype(np.float64) * b).astype(F32)
+    for x, y in (((near, b, c), (c, d, a)), ((near, b, cancels), (c, d, a)), ((near, b, cancels), (near, b, cancels))):
+        want = plain.atan2(*(bounded(p) * bounded(q) - bounded(r) for p, q, r in (x, y)))
+        got = np.arctan2(*(p * q - r for p, q, r in (x, y)))
+        assert largest(got, want) <= 1
+
+
 # Sums and products
 
 TERMS = {
@@ -160,7 +180,7 @@ REDUCED: dict[str, Callable[[Callable[[Any], Any], Any], Any]] = {
 }
 STRUCTURED = (
     *("dot", "outer", "linear", "leaky_relu", "concat", "reshape", "repeat", "stack", "roll", "windows", "circulant"),
-    *("softmax", "where", "masked", "pow"),
+    *("softmax", "where", "masked", "pow", "einsum", "atan2"),
 )
 
 
@@ -275,6 +295,7 @@ MODELS = {
     "softplus": "softplus(sum(E[h] * R[r] * E[t]))",
     "functions": "sum(sigmoid(E[h]) * tanh(R[r]) + gelu(E[t]) * sin(E[h]) - cos(E[t]) * exp(-abs(R[r])))",
     "logs": "sum(log(abs(E[h]) + 1) * log1p(E[t] * E[t]) * sqrt(abs(R[r]) + 0.5)) + logsigmoid(sum(E[h]))",
+    "angles": "sum(atan2(E[h] - E[t], R[r]) * R[r] + atan2(sum(E[h]), 2) - atan2(1, E[t]) * atan2(1, 2))",
     "quotients": "norm(E[h] / (norm(E[h]) + 1) - E[t], 1) + norm(E[h] + R[r] - E[t]) / 3",
     "products": "dot(E[h] @ outer(R[r], E[t]), E[h]) + sum(sum(reshape(E[h], 2, 2) @ reshape(E[t], 2, 2)))",
     "choices": "sum(where(E[h] > R[r], E[t] * E[h], exp(R[r]) - E[t]) * (E[t] - floor(E[t] * 3) * R[r]))",

@@ -13,9 +13,10 @@ import pytest
 from explorer.runtime.reference import evaluate
 from explorer.runtime.reference.numbers.arithmetic import BOUNDED
 from explorer.runtime.reference.numbers.bounds import CONSTANT, Bounded
-from tests.compiler.forms import FORMS
+from tests.compiler.by_form.forms import FORMS
+from tests.compiler.by_form.set_forms import SET_FORMS, inputs_of
+from tests.compiler.by_form.set_structures import SHAPES
 from tests.compiler.models import compiled, draw_inputs
-from tests.compiler.set_forms import SET_FORMS, SHAPES, inputs_of
 from tests.runtime.test_peer_torch import EXAMPLES, set_up
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
@@ -44,7 +45,7 @@ def hold(there: Bounded, here: Bounded) -> None:
         np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("chunk", ["whole", "small"])
 def test_every_example_means_the_same_there(
@@ -74,6 +75,7 @@ ODD = """op Odd(b: bag of row):
     param T[row, 6]
     x = sum(T[i] for i in b)
     y = gelu(x) + softplus(x) + sin(x) * cos(x) + tanh(x) / (1.5 + abs(x)) + sqrt(abs(x)) + log(1.0 + exp(-abs(x)))
+    y = y + atan2(x, 1.5 + abs(x))
     return concat(y + sign(x) + max(x, 0.1 * x), min(x, relu(x)) - leaky_relu(x, 0.2) + norm(x) + sigmoid(x))
 """
 

@@ -322,3 +322,21 @@ def test_a_graph_without_edges_gives_zeros_of_the_right_shape():
 def test_what_is_not_the_language_is_refused(body):
     with pytest.raises(ReferenceFailure):
         run(["param x[node, F]", *body], x=X)
+
+
+def test_the_variable_of_an_ended_loop_may_be_one_of_a_loop_in_a_loop():
+    """Of more nodes than edges, the first loop's edges are too few for them."""
+    text = """dim F = 1
+layer f(g: graph):
+    input w[edge]
+    for e in g.edges():
+        e["a"] = 2 * w[e]
+    for n in g.nodes():
+        for r in n.incoming_etypes():
+            n["h"] += sum(e["a"] for e in n.incoming_edges(r))
+    return n["h"]
+"""
+    graph = {"src": [0], "dst": [8], "etype": [1], "ntype": [0] * 9}
+    counts = {"num_nodes": 9, "num_etypes": 2, "num_ntypes": 1}
+    inputs = {name: np.array(ids) for name, ids in graph.items()} | counts | {"w": np.array([3.0])}
+    assert reference.layer(text, inputs, {}).tolist() == [0] * 8 + [6]

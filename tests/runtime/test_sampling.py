@@ -44,6 +44,34 @@ layer Degrees(g: graph):
     return e["z"]
 """
 """What the graph itself counts, of nodes that are neighbours of neighbours."""
+BY_TYPE = """dim F = 3
+layer ByType(g: graph):
+    input x[node, F], m[edge, F]
+    param W[etype, F, F]
+    for e in g.edges():
+        e["s"] = sum(m[k] for k in e.src.incoming_edges()) / (1 + sum(exp(m[k]) for k in e.src.outgoing_edges(e.etype)))
+    edge_softmax(g, "s", by=etype)
+    for n in g.nodes():
+        for r in n.incoming_etypes():
+            n["h"] += tanh(sum(e["s"] * x[e.src] for e in n.incoming_edges(r)) @ W[r])
+    return n["h"]
+"""
+"""Of edges of one type at either end, and of the edges of neighbours."""
+LAYERS = {"degrees": DEGREES, "by type": BY_TYPE}
+DIVIDED = """dim D = 3
+op Divided(A: coo[row, col]):
+    param X[col, D], P[part, D], Q[other, D]
+    for i in A.rows():
+        i["y"] = P[i // 7] * sum(a * X[j] * Q[j // 2 % 5] for j, a in A.row(i))
+    return i["y"]
+"""
+DIVIDED_BAGS = """dim D = 3
+op Divided(b: bag of row):
+    param T[row, D], Q[quotient, D], R[remainder, D]
+    return sum(w * Q[i // 6] * R[i % 6] * T[i] for i, w in b)
+"""
+"""What is computed of numbers of rows and columns, which those of a part keep."""
+OPS = {"divided": DIVIDED, "divided bags": DIVIDED_BAGS}
 
 
 WHOLE = """dim F = 3
@@ -74,9 +102,9 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_rows")
-@pytest.mark.parametrize("name", [*(name for name, text in TEXTS.items() if family(text) == "layer"), "degrees"])
+@pytest.mark.parametrize("name", [*(name for name, text in TEXTS.items() if family(text) == "layer"), *LAYERS])
 def test_rows_of_a_layer_are_those_of_the_whole(name: str) -> None:
-    text = TEXTS.get(name, DEGREES)
+    text = {**TEXTS, **LAYERS}[name]
     data, compilation = generate("small", SMALL), explorer.compile(text, on_demand=True)
     request = RunRequest(text=text, on="cpu", seed=3)
     graph: Any = compilation.stages["graph"].program
@@ -90,10 +118,10 @@ def test_rows_of_a_layer_are_those_of_the_whole(name: str) -> None:
 
 
 @pytest.mark.usefixtures("few_rows")
-@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if family(text) == "op"])
+@pytest.mark.parametrize("name", [*(name for name, text in TEXTS.items() if family(text) == "op"), *OPS])
 def test_rows_of_an_op_are_those_of_the_whole(name: str) -> None:
     """Of coordinates in any order, too."""
-    text = TEXTS[name]
+    text = {**TEXTS, **OPS}[name]
     compilation, random = explorer.compile(text, on_demand=True), np.random.default_rng(0)
     graph, _ = programs_of(compilation)
     sets = Sets.of(graph)

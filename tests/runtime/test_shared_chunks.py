@@ -1,4 +1,5 @@
-"""A run of a score says what chunks of its edges share, as counted from the ids that it drew."""
+"""A run of a score says what chunks of its edges share, as counted from the ids that it drew, and what each setting of
+the inspector asks memory for."""
 
 from __future__ import annotations
 
@@ -54,3 +55,53 @@ def test_of_negatives_nothing_is_said(negatives: str) -> None:
     assert result["matches_reference"]
     assert "chunks" not in result
     assert "shared" not in console.summary(result)
+
+
+FLOAT, IDS = 4, 3
+
+
+def rows_of(triples: int, dim: int) -> int:
+    """What TEXT asks for where nothing is shared: three ids and three rows of each triple, and its score."""
+    return triples * FLOAT * (IDS + 3 * dim + 1)
+
+
+def test_settings_of_the_inspector_stand_beside_a_run() -> None:
+    """Nothing is multiplied by a matrix: only chunks share rows, and read ids to find out."""
+    result = ran({})
+    found = result["inspected"]
+    assert (found["triples"], set(found["bytes"])) == (70, {"false", "true", "chunks"})
+    assert found["bytes"]["false"] == found["bytes"]["true"] == rows_of(70, 4)
+    rows = {"entities": result["chunks"]["entities_sorted"], "relations": result["chunks"]["relations_sorted"]}
+    least = FLOAT * (70 * (IDS + 1) + 4 * sum(rows.values()))
+    assert least <= found["bytes"]["chunks"] != rows_of(70, 4)
+    line = next(line for line in console.summary(result).splitlines() if line.startswith("  traffic"))
+    assert f"of 70 triples on a GPU, before any cache: inspect=false {rows_of(70, 4):,}, inspect=true" in line
+
+
+def test_of_a_large_batch_the_first_triples_are_counted() -> None:
+    request = RunRequest(text=TEXT, on="cpu", data="WN18", batch=5_000, repeat=1, options={"negatives": "tail:8"})
+    result = dict(list(execute(request))[-1])
+    found = result["inspected"]
+    assert found["triples"] == 2_048 // 8
+    each = 256 * FLOAT * (2 * (1 + 4) + 8 * (1 + 4 + 1))  # a head and a relation for all of a triple's tails
+    assert found["bytes"]["false"] == each
+
+
+def test_a_setting_has_the_kernels_of_the_text_whatever_a_run_has() -> None:
+    """Not those of the schedule that the run takes, nor of its own setting; the sizes of chunks are the run's."""
+    plain = ran({"inspect_edges": 4})["inspected"]
+    request = RunRequest(
+        text=TEXT,
+        on="cpu",
+        data="WN18",
+        batch=70,
+        repeat=1,
+        options={"inspect": "chunks", "inspect_edges": 4},
+        schedule={"Any.strategy": "warps"},
+    )
+    assert dict(list(execute(request))[-1])["inspected"] == plain
+    assert ran({"inspect_edges": 64})["inspected"]["bytes"]["chunks"] != plain["bytes"]["chunks"]
+
+
+def test_of_gradients_no_setting_is_counted() -> None:
+    assert "inspected" not in ran({"grad": True, "opt": 0})

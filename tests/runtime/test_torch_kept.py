@@ -147,6 +147,22 @@ def test_inspectors_run_once_for_a_matrix(
     assert inspections(fake_cuda, made, given) == {}
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_where_rows_begin_is_found_once_for_a_matrix(dtype: Any, pretended_gpu: Any, fake_cuda: Any) -> None:
+    """Also where the matrix was given by where its rows begin: the program reads each nonzero's row."""
+    text = (EXAMPLES / "embedding" / "sddmm.emb").read_text()
+    made = explorer.compile(text, sizes={"D": D}, options={"encoding": "compressed"}, on_demand=True).torch()
+    given = {**matrix(dtype), "X": torch.rand(ROWS, D), "Y": torch.rand(COLS, D)}
+    rows = torch.repeat_interleave(torch.arange(ROWS), given["rowptr"].long().diff())
+    want = given["value"] * (given["X"][rows] * given["Y"][given["col"].long()]).sum(1)
+    counts = []
+    for _ in range(2):
+        fake_cuda.log.clear()
+        torch.testing.assert_close(made(**given), want, rtol=1e-4, atol=1e-5)
+        counts.append([fake_cuda.log.count(symbol) for symbol in inspections_of(made)])
+    assert counts == [[1], [0]]
+
+
 def inspections_of(made: Any) -> list[str]:
     """The kernels of the forward program that need to run but once."""
     return [launch.symbol for launch in made._forward._executors["cpu"].once]
@@ -216,9 +232,9 @@ def test_inspectors_run_again_on_another_stream_and_where_launches_are_recorded(
 def test_a_layers_graph_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from explorer.runtime.torch import structure as torch_structure
 
-    encoded = []
-    encode = torch_structure.encode
-    monkeypatch.setattr(torch_structure, "encode", lambda graph: encoded.append(graph) or encode(graph))
+    found = []
+    encoded = torch_structure.encoded
+    monkeypatch.setattr(torch_structure, "encoded", lambda data, graph: found.append(data) or encoded(data, graph))
     layer = explorer.compile((EXAMPLES / "rgnn" / "gcn.emb").read_text()).torch()
     size, width = layer.compilation.sizes.values()
     src, dst = torch.randint(0, 6, (2, 20))
@@ -226,7 +242,28 @@ def test_a_layers_graph_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None
     tensors = {"x": torch.rand(6, size), "W": torch.rand(size, width)}
     first = layer(**given, **tensors)
     torch.testing.assert_close(layer(**given, **tensors), first)
-    assert len(encoded) == 1
+    assert len(found) == 1
     given["src"].copy_(src.flip(0))
     assert not torch.equal(layer(**given, **tensors), first)
-    assert len(encoded) == 2
+    assert len(found) == 2
+
+
+def test_what_is_prepared_takes_tables_of_any_size():
+    text = """
+    score Pairs(h: entity, r: relation, t: entity):
+        param E[entity, 4], R[relation, 4], M[entity, relation, 4]
+        return sum(E[h] * R[r] * E[t] * M[h, r])
+    """
+    module = explorer.compile(text, on_demand=True).torch()
+    h, r, t = (torch.tensor(ids) for ids in ([0, 1, 2], [0, 1, 1], [2, 2, 0]))
+    made = module.prepare(h, r, t)
+    for entities, relations in ((3, 4), (6, 2), (4, 4)):  # of which two have as many pairs
+        shapes = {"E": (entities, 4), "R": (relations, 4), "M": (entities, relations, 4)}
+        tables = {name: torch.randn(shape, requires_grad=True) for name, shape in shapes.items()}
+        E, R, M = tables.values()
+        want = (E[h] * R[r] * E[t] * M[h, r]).sum()
+        got = module(made, **tables).sum()
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+        pairs = zip(torch.autograd.grad(got, (E, R, M)), torch.autograd.grad(want, (E, R, M)), strict=True)
+        for one, other in pairs:
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

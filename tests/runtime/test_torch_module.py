@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import explorer
-from explorer.compiler.codegen.text import Code, Launch
+from explorer.compiler.codegen.text import Launch
 from explorer.compiler.ir.kernels import Count
-from explorer.runtime.targets.gpu.parts import divide
+from explorer.runtime.targets.parts import divide
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
@@ -112,6 +112,60 @@ layer Edges(g: graph):
     src, dst, w = ids(NODES, EDGES), ids(NODES - 2, EDGES), torch.randn(EDGES, 4, requires_grad=True)
     tensors = {"x": layer.x, "w": w}
     same_gradients(layer, tensors, lambda t: t["x"][src] * t["x"][dst] * t["w"], lambda: layer(src=src, dst=dst, w=w))
+
+
+def test_a_padding_row_is_zeros_and_has_no_gradient():
+    bags = module("embedding/sls", {"D": D}, row=ENTITIES, padding={"row": 2})
+    assert not bags.T[2].any()
+    assert bags.T[:2].all()
+    ptr, idx = torch.tensor([0, 3, 3, 9]), torch.tensor([2, 0, 2, 1, 2, 2, 0, 3, 1])
+    theirs = torch.nn.EmbeddingBag.from_pretrained(
+        bags.T.detach().clone(), freeze=False, mode="sum", padding_idx=2, include_last_offset=True
+    )
+    got, want = bags(ptr, idx), theirs(idx, ptr)
+    torch.testing.assert_close(got, want)
+    got.square().sum().backward()
+    want.square().sum().backward()
+    torch.testing.assert_close(bags.T.grad, theirs.weight.grad)
+    assert not bags.T.grad[2].any()
+    assert bags.T.grad[0].all()
+    bags.reset_parameters()
+    assert not bags.T[2].any()
+
+
+def test_padding_of_a_tensor_that_each_call_brings():
+    text = """
+dim D = 6
+score S(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D], M[entity, relation]
+    return sum(E[h] * R[r] * E[t]) * M[h, r]
+"""
+    score = explorer.compile(text).torch(relation=3, padding={"entity": 1, "relation": 0})
+    tensors = {"E": torch.randn(5, D, requires_grad=True), "M": torch.randn(5, 3, requires_grad=True)}
+    h, r, t = (torch.arange(15) % 5, torch.arange(15) % 3, torch.arange(15) % 4)
+    score(h, r, t, **tensors).sum().backward()
+    assert not tensors["E"].grad[1].any()
+    assert tensors["E"].grad[[0, 2, 3, 4]].any(1).all()
+    assert not tensors["M"].grad[1].any()
+    assert not tensors["M"].grad[:, 0].any()
+    assert tensors["M"].grad[[0, 2, 3, 4], 1:].all()
+    assert not score.R.grad[0].any()
+    with pytest.raises(ValueError, match="the padding of entity is row 1, but there are 1"):
+        score(h[:1], r[:1], t[:1], E=torch.randn(1, D), M=torch.randn(1, 3))
+
+
+@pytest.mark.parametrize(
+    ("padding", "message"),
+    [
+        ({"entity": 0}, "SLS has no parameter over entity to pad: they are over row"),
+        ({"row": 7}, "the padding of row is one of its rows, not 7"),
+        ({"row": -1}, "the padding of row is one of its rows, not -1"),
+        ({"row": True}, "the padding of row is one of its rows, not True"),
+    ],
+)
+def test_padding_that_is_no_row_is_refused(padding, message):
+    with pytest.raises(ValueError, match=message):
+        module("embedding/sls", {"D": D}, row=7, padding=padding)
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
@@ -371,12 +425,11 @@ def test_without_gradients_only_the_forward_program_runs(pretended_gpu, fake_cud
     assert made._backward is None
 
 
-def code_of(*steps):
+def launches_of(*steps):
     """Launches by what they read and write."""
-    launches = [
+    return [
         Launch(name, (*reads, *writes), Count(((1, 1),)), 32, writes=frozenset(writes)) for name, reads, writes in steps
     ]
-    return Code((), tuple(launches))
 
 
 def test_launches_that_need_no_gradient_are_done_first():
@@ -387,7 +440,7 @@ def test_launches_that_need_no_gradient_are_done_first():
         ("ending", ["y"], ["out"]),
         ("sums", ["g"], ["grad"]),
     )
-    parts = divide(code_of(*steps), "out", "up")
+    parts = divide(launches_of(*steps), ("out",), ("up",))
     assert [launch.symbol for launch in parts.forward] == ["product", "ending"]
     assert [launch.symbol for launch in parts.backward] == ["slopes", "clear", "sums"]
     assert parts.crossing == {"y"}
@@ -402,7 +455,7 @@ def test_launches_that_need_no_gradient_are_done_first():
     ],
 )
 def test_launches_that_cannot_be_parted_stay_together(steps):
-    assert divide(code_of(*steps), "out", "up") is None
+    assert divide(launches_of(*steps), ("out",), ("up",)) is None
 
 
 def slopes(made, ids, tensors):

@@ -46,3 +46,21 @@ def test_a_layer() -> None:
     replacement = explorer.trace(module, *tensors).module()
     redraw(module, 1)
     hold(module, replacement, [torch.randn(50, 4), drawn(50, 200, 3), drawn(50, 200, 4), drawn(3, 200, 5)])
+
+
+class Explained(Attending):
+    """The weights that attention gave, beside what it made of them."""
+
+    def forward(self, x, src, dst, kind):
+        weight = torch.exp(self.score(torch.cat([x[src], x[dst], kind[:, None] * x[src][:, :2]], dim=-1)))
+        total = torch.zeros(len(x), 1).index_add(0, dst, weight)
+        weight = weight / total[dst]
+        return torch.zeros(len(x), 4).index_add(0, dst, x[src] * weight), weight.squeeze(-1)
+
+
+def test_a_layer_of_two_results() -> None:
+    module = Explained()
+    tensors = [torch.randn(6, 4), drawn(6, 9, 0), drawn(6, 9, 1), torch.rand(9)]
+    replacement = explorer.trace(module, *tensors).module()
+    redraw(module, 1)
+    hold(module, replacement, [torch.randn(50, 4), drawn(50, 200, 3), drawn(50, 200, 4), torch.rand(200)])

@@ -22,16 +22,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import explorer
-from benchmarks.gpu_check import (
-    CHECKS,
-    Case,
-    Setting,
-    all_cases,
-    check_gradients,
-    gradient_cases,
-    layer_cases,
-    op_cases,
-)
+from benchmarks._checked_cases import Case, all_cases, gradient_cases, layer_cases, op_cases
+from benchmarks.gpu_check import CHECKS, Setting, check_gradients
 from explorer.compiler.codegen.cuda.program import generate_cuda
 from explorer.compiler.ir.bounds.lookups import given_facts
 from explorer.compiler.ir.kernels import Barrier, Loop, ScheduledKernel, Statement, Where

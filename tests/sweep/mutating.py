@@ -1,6 +1,6 @@
-"""Texts of the examples and of the zoo with a few mutations, over a seed: of characters, tokens and lines, and what is
-huge, long or deeply nested. In every other text one or two tokens give way to others of their kind, so that many are
-still models, and odd ones."""
+"""Texts of the examples, of the zoo and of forms that few of those have, with a few mutations, over a seed: of
+characters, tokens and lines, and what is huge, long or deeply nested. In every other text one or two tokens give way to
+others of their kind, so that many are still models, and odd ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from typing import Any
 
 from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.options import VALUES, Options
+from tests.compiler.by_form.facts import FACTS
+from tests.compiler.by_form.forms import FORMS
+from tests.compiler.by_form.set_forms import SET_FORMS
+from tests.compiler.by_form.set_structures import MAPPED
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*ROOT.glob("examples/*/*.emb"), *ROOT.glob("tests/zoo/*.emb")])
 CORPUS = {path.stem: path.read_text() for path in FILES}
+CORPUS |= {f"fact: {name}": fact.text for name, fact in FACTS.items()}
+CORPUS |= {name: form.text for name, form in FORMS.items() if "einsum" in form.text}
+CORPUS |= {name: form.text for name, form in SET_FORMS.items() if form.header == MAPPED or "edge_softmax" in form.text}
 TOKEN = re.compile(r"\"[^\"\n]*\"|[A-Za-z_]\w*|[0-9.]+(?:[eE][+-]?\d+)?|//|[-+*/]=?|\s+|.")
 OPERATORS = ("+", "-", "*", "/", "@", "//", "+=", "-=", "*=", "/=", "=", ".", ",", ":")
 CALLS = ("sum", "max", "min", "mean", "prod", "norm", "softmax", "concat", "dot", "repeat", "transpose", *FUNCTIONS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from explorer.tuner.features.launches import NAMES
-from explorer.tuner.held_out import Example, Predict, held_out, kernel_of
+from explorer.tuner.held_out import Example, HeldOut, Predict, bar_of, departures, held_out, kernel_of
 from explorer.tuner.points import Gene, Points
 from explorer.tuner.recorded import Recorded, Trial
 from explorer.tuner.search import as_predicted, at_random, genetic
@@ -69,8 +69,46 @@ def test_a_model_that_knows_leads_searches_to_the_best() -> None:
     assert all(each.r < 0 and each.searches["as predicted"].score < 0 for each in backwards)
 
 
-def test_random_search_scores_about_nothing() -> None:
-    found = held_out(SPACES, None, {"random": at_random}, with_twins=False, replays=200)
+def test_a_fold_is_left_out_by_a_model_of_its_own() -> None:
+    trained: list[list[float]] = []
+
+    def train(examples: Sequence[Example]) -> Predict:
+        trained.append([float(times[0]) for _, times in examples])
+        return lambda inputs: inputs[:, AT].astype(np.float64)
+
+    found = held_out(SPACES, train, {}, with_twins=False, replays=1, folds=2)
+    assert [each.space for each in found] == [space.name for space in SPACES]
+    times = [float(space.times()[0]) for space in SPACES]
+    assert trained == [[times[1], times[3]], [times[0], times[2], times[4]]]
+
+
+def judged(space: str, promised: float, gain: float) -> HeldOut:
+    return HeldOut(space, 1, 0.0, 0.0, 1.0, promised, gain, {})
+
+
+def test_a_first_choice_is_worth_what_it_takes_of_the_usual_point() -> None:
+    """The model that knows promises what it holds, but for noise of a hundredth."""
+    for each in held_out(SPACES, knowing, {}, with_twins=True, replays=1):
+        assert each.promised == pytest.approx(each.gain, rel=0.05)
+        assert each.gain > 1.5, "the usual point lies in a corner"
+
+
+def test_a_bar_is_what_no_loss_was_promised_above() -> None:
+    found = [judged("a", 1.5, 1.2), judged("b", 1.2, 0.8), judged("c", 1.1, 0.5), judged("d", 1.3, 1.1)]
+    assert bar_of(found) == 1.2
+    assert departures(found, 1.2).gains == {"a": 1.2, "d": 1.1}
+    assert departures(found, 1.0).losses == 2
+    assert departures(found, 1.2).mean == pytest.approx((1.2 * 1.1) ** 0.5)
+    assert departures(found, 2.0).mean == 1.0
+    assert departures(found).gains == {"a": 1.2, "b": 0.8, "d": 1.1}, "without b, the others' bar lets it pass"
+    assert departures(found).losses == 1
+
+
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.sweep)])
+def test_random_search_scores_about_nothing(every: int) -> None:
+    """On each of the spaces, or on one in so many."""
+    found = held_out(SPACES[::every], None, {"random": at_random}, with_twins=False, replays=200)
+    assert found
     assert all(abs(each.searches["random"].score) < 0.2 for each in found)
     assert all(each.r == 0 for each in found)
 

@@ -58,7 +58,8 @@ def test_points_of_one_machine_code_are_there_once() -> None:
 
 def test_what_was_not_measured_takes_for_ever() -> None:
     space = made_up()
-    assert space.times().tolist() == [0.25, 0.5, np.inf, np.inf]
+    assert space.times().tolist() == [0.251, 0.5, np.inf, np.inf], "the median"
+    assert space.times("cold mean").tolist() == [0.25, 0.5, np.inf, np.inf]
     assert space.times("warm median").tolist() == [0.1251, 0.5, np.inf, np.inf]
     assert space.valid.tolist() == [True, True, False, False]
 

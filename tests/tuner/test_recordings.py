@@ -13,26 +13,13 @@ import numpy as np
 import pytest
 
 from explorer.tuner import shipped
-from explorer.tuner.held_out import NEAR, TRIALS
+from explorer.tuner.held_out import NEAR, TRIALS, HeldOut, bar_of, departures, held_out
 from explorer.tuner.model.quality import first_choice, pearson
 from explorer.tuner.recorded import Recorded
 from explorer.tuner.replay import Replays, budget_of, replayed
 from explorer.tuner.search import at_random, guided
 
 NAMES = shipped.names()
-BELOW_RANDOM = {
-    shipped.LEFT_OUT: {"kglookup/16384"},
-    shipped.KERNEL_LEFT_OUT: {"kglookup/16384", "transe-tail-64/1024"},
-}
-"""Spaces on which the search scores below random search; the issue asks for none of them with a space left out. In the
-KG lookup the usual point, which is timed first, takes twice as long as the median; in TransE a third of the points are
-within 3 % of the best."""
-BELOW_RANDOM_AT_TRIALS = {
-    shipped.LEFT_OUT: {"kglookup/16384", "gat-with-gradients/bgs-128"},
-    shipped.KERNEL_LEFT_OUT: {"kglookup/16384", "gat-with-gradients/bgs-128", "transe-tail-64/1024"},
-}
-"""The same of the score at 32 trials. In GAT the
-usual point takes 7 % longer than the best, which is found at trial 19: random search is within 2 % by then."""
 FEW = {
     **{"gat-with-gradients/bgs-128": 360, "kglookup/131072": 28, "kglookup/16384": 45, "mp/arxiv-128": 410},
     **{"mp/sparse-48": 448, "rgat/bgs-32": 432, "sddmm/arxiv-128": 264, "sddmm/dense-41": 384},
@@ -43,11 +30,16 @@ FEW = {
 which all spaces have before what has the same machine code is dropped."""
 FOLLOWED = {
     "mp/arxiv-128",
+    "mp/sparse-48",
     "rgat/bgs-32",
     "spattn/bigbird-2",
+    "spattn/bigbird-8",
     "spmm-max/arxiv-64",
     "spmm-max/dense-16",
+    "spmm/arxiv-128",
     "spmm/dense-32",
+    "twohops/arxiv-64",
+    "twohops/sparse-128",
 }
 """Spaces on which Pearson's r is 0.9 or more; the issue asks for that on all."""
 
@@ -104,13 +96,14 @@ def test_there_are_enough_spaces_of_one_device_and_they_are_small() -> None:
 
 @pytest.mark.parametrize("file", [shipped.LEFT_OUT, shipped.KERNEL_LEFT_OUT])
 def test_the_search_beats_chance(file: str) -> None:
-    """The issue asks for 0.6 in the mean with a space left out, and above 0 in the mean with a kernel left out."""
+    """The issue asks for 0.6 in the mean and above 0 on every space with a space left out, and for above 0 in the mean
+    with a kernel left out."""
     scores = {name: each.score for name, each in every(file).items()}
-    assert np.mean(list(scores.values())) >= 0.6
-    assert {name for name, score in scores.items() if score <= 0} == BELOW_RANDOM[file]
+    assert np.mean(list(scores.values())) >= 0.8
+    assert {name for name, score in scores.items() if score <= 0} == set()
     of_trials = {name: each.of_trials for name, each in every(file).items()}
-    assert np.mean(list(of_trials.values())) >= 0.6
-    assert {name for name, score in of_trials.items() if score <= 0} == BELOW_RANDOM_AT_TRIALS[file]
+    assert np.mean(list(of_trials.values())) >= 0.8
+    assert {name for name, score in of_trials.items() if score <= 0} == set()
 
 
 @pytest.mark.parametrize("file", [shipped.LEFT_OUT, shipped.KERNEL_LEFT_OUT])
@@ -133,8 +126,8 @@ def test_what_is_predicted_follows_the_times() -> None:
     """The issue asks for 0.9 on each space that is left out, of which FOLLOWED have it, and for 0.6 with a kernel."""
     of_spaces = {name: each.r for name, each in every(shipped.LEFT_OUT).items()}
     assert {name for name, r in of_spaces.items() if r >= 0.9} == FOLLOWED
-    assert np.mean(list(of_spaces.values())) >= 0.65
-    assert np.mean([each.r for each in every(shipped.KERNEL_LEFT_OUT).values()]) >= 0.6
+    assert np.mean(list(of_spaces.values())) >= 0.8
+    assert np.mean([each.r for each in every(shipped.KERNEL_LEFT_OUT).values()]) >= 0.7
 
 
 def test_predictions_are_what_helps() -> None:
@@ -147,7 +140,8 @@ def test_predictions_are_what_helps() -> None:
             scores[how].append(replayed(space.points, times, search, None, budget_of(times), range(replays)).score)
     led = np.mean([each.score for each in every(shipped.LEFT_OUT).values()])
     alone, random = (float(np.mean(each)) for each in scores.values())
-    assert led > alone + 0.1 > random + 0.2
+    assert led > alone + 0.05
+    assert alone > random + 0.2
 
 
 def test_with_a_model_nothing_is_drawn() -> None:
@@ -156,11 +150,60 @@ def test_with_a_model_nothing_is_drawn() -> None:
     assert (curves == curves[0]).all()
 
 
-def test_the_models_first_choice_is_no_better_than_the_usual_one() -> None:
-    """So it is not made usual: the issue asks for it where the model is confident, and gains."""
-    ratios = []
+@pytest.mark.parametrize(("file", "more"), [(shipped.LEFT_OUT, 0), (shipped.KERNEL_LEFT_OUT, 2)])
+def test_no_bar_keeps_the_models_first_choice_from_losing(file: str, more: int) -> None:
+    """So it is not made usual: the issue asks for it where the model is confident, and gains. Where more is promised
+    than of any that lost, two spaces gain, and both of TransR with kernels left out; but that bar is chosen on them.
+    One that the other spaces set lets another pass, which loses."""
+    found = [first_choice_of(name, file) for name in NAMES]
+    assert 0.85 < departures(found, 1.0).mean < 1.0
+    kept = departures(found, bar_of(found))
+    assert {"spmm-max/dense-16", "spmm/dense-32"} <= kept.gains.keys()
+    assert len(kept.gains) == 2 + more
+    assert kept.losses == 0
+    assert len(departures(found).gains) == 3 + more
+    assert departures(found).losses == 1
+
+
+def test_no_rule_can_gain_what_is_asked_of_a_first_choice() -> None:
+    """1.15 in the geometric mean; the best of all points is that much faster than the usual one on 8 of 28 spaces."""
+    gains = [space_of(name).times()[space_of(name).points.usual] / space_of(name).times().min() for name in NAMES]
+    assert np.exp(np.mean(np.log(gains))) < 1.13
+
+
+@pytest.mark.sweep
+def test_our_model_follows_the_times_better_than_g_sparses() -> None:
+    """And G-Sparse's better with all our features than with its own nine, or with six raw ones."""
+    pytest.importorskip("torch", reason="training is PyTorch's, which this machine does without")
+    from benchmarks.tuner import models
+
+    spaces, r = [shipped.load(name) for name in NAMES], dict[str, float]()
+    for name, (inputs, training) in models().items():
+        found = held_out(spaces, training, {}, with_twins=False, folds=4, inputs=inputs)
+        r[name] = float(np.mean([each.r for each in found]))
+        print(f"{name}: r {r[name]:.2f}")
+    assert r["ours"] > r["G-Sparse"] + 0.05
+    assert r["G-Sparse"] > 0.15 + max(r["G-Sparse of nine"], r["G-Sparse of six raw"])
+
+
+def first_choice_of(name: str, file: str) -> HeldOut:
+    """What the first choice promises and gains; nothing is searched."""
+    space, predicted = space_of(name), shipped.left_out(name, file)
+    assert predicted is not None
+    times, usual = space.times(), space.points.usual
+    first = first_choice(predicted, times)
+    promised = float(predicted[usual] / predicted[np.isfinite(times)].min())
+    return HeldOut(name, 0, 0.0, 0.0, first, promised, float(times[usual] / times.min()) / first, {})
+
+
+def test_means_of_ten_are_not_what_a_point_takes() -> None:
+    """Why spaces are judged by medians: of some, means say another order, by samples that something held up."""
+    followed = {}
     for name in NAMES:
-        times = space_of(name).times()
-        usual = float(times[space_of(name).points.usual] / times.min())
-        ratios.append(usual / found(name, shipped.LEFT_OUT).first)
-    assert 0.85 < np.exp(np.mean(np.log(ratios))) < 1.0
+        space = space_of(name)
+        followed[name] = pearson(space.times("cold mean"), space.times("cold median"))
+    assert followed["transe-tail-64/1024"] < 0.2
+    assert sum(r < 0.9 for r in followed.values()) == 8
+    usual = space_of("kglookup/16384").points.usual
+    ratios = [space_of("kglookup/16384").times(of) for of in ("cold mean", "cold median")]
+    assert [round(float(times[usual] / times.min()), 1) for times in ratios] == [2.3, 1.0]

@@ -94,9 +94,7 @@ DEEP = Gene("K.deep", (0, 1))
 
 def a_toy() -> Points:
     """Rows have any width and a depth, of which the widest has but one; warps have no depth, and widths to 4."""
-    points = [
-        {"K.strategy": "rows", "K.wide": wide, "K.deep": deep} for wide in WIDE.values for deep in DEEP.values
-    ]
+    points = [{"K.strategy": "rows", "K.wide": wide, "K.deep": deep} for wide in WIDE.values for deep in DEEP.values]
     points = [point for point in points if point["K.wide"] != 16 or point["K.deep"] == 0]
     points += [{"K.strategy": "warps", "K.wide": wide} for wide in WIDE.values[:3]]
     return Points.of([WORDS, WIDE, DEEP], points, {"K.strategy": "warps", "K.wide": 2})

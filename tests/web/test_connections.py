@@ -189,5 +189,3 @@ def test_only_a_proxy_that_is_named_says_where_a_request_comes_from(named: tuple
 
     with serving(app, proxies=named) as served:
         assert f'"{client}"'.encode() in served.get("/", "X-Forwarded-For: 192.0.2.7\r\n")
-
-

@@ -18,6 +18,7 @@ import pytest
 import explorer
 from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.codegen.text import Code
+from explorer.runtime.runs import fitting
 from explorer.runtime.runs.fitting import fit
 from explorer.runtime.runs.request import ModelRequest
 from explorer.web.app import create_app
@@ -90,9 +91,18 @@ def test_the_first_form_comes_before_the_best_and_only_where_that_takes_long(roo
     assert sorted(held.compiled) == ["best", "first"]
 
 
+def test_a_best_form_that_is_there_soon_needs_no_first(root: Path, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "SOON", 60.0)  # which it is on any host
+    held.may_end.set()
+    (best,) = fit(ModelRequest(text=transr(root))).forms(STAGES)
+    assert not best["first"]
+    assert held.compiled == ["best"]
+
+
 def test_without_a_first_form_the_best_is_waited_for(root: Path, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with an NVRTC that does not know the option."""
     monkeypatch.setattr(nvrtc, "FAST", ("--no-such-option",))
+    monkeypatch.setattr(fitting, "SOON", 0.0)
     held.may_end.set()
     (best,) = fit(ModelRequest(text=transr(root))).forms(["ptx"])
     assert not best["first"]

@@ -9,6 +9,7 @@ from time import perf_counter
 from explorer.compiler.edited.lines import Matched, match
 from explorer.compiler.edited.reading import EDITABLE, read_edited
 from explorer.compiler.edited.verdict import EditedStage, EditRefused, Read, Verdict
+from explorer.compiler.frozen import replace
 from explorer.compiler.stages import PassReport, Program, Stage, Stages
 
 Judge = Callable[[str, Read], tuple[Program, Verdict]]
@@ -27,7 +28,7 @@ def fork(stages: Stages, name: str, text: str, judge: Judge) -> tuple[EditedStag
     matched = match(made.lines, text.rstrip().split("\n"))
     line, column, program = matched.first + 1, 1, made.program
     if not matched.changed:
-        verdict = Verdict("same", "this is what the compiler makes")
+        verdict = _of_own(name, made.program, judge)
     else:
         try:
             program, verdict = judge(name, partial(read_edited, text, made.program, matched))
@@ -36,6 +37,17 @@ def fork(stages: Stages, name: str, text: str, judge: Judge) -> tuple[EditedStag
     ms = (perf_counter() - began) * 1e3
     edit = EditedStage(name, text, verdict, line, column, matched.changed, matched.operation, matched.operations, ms)
     return edit, stages.forked(_stage(made, program, matched, ms), edit.why_not_onward) if edit.stands else stages
+
+
+def _of_own(name: str, program: Program, judge: Judge) -> Verdict:
+    """What is found of what the compiler makes, which is run before anybody edits it: then it need not be for an edit
+    of another of its kernels."""
+    try:
+        _, found = judge(name, lambda: program)
+    except EditRefused:
+        return Verdict("same", "this is what the compiler makes")
+    told = f"and it is proven wrong: {found.message}" if found.status == "wrong" else f"and it {found.message}"
+    return replace(found, status="same", message=f"this is what the compiler makes, {told}")
 
 
 def _stage(made: Stage, program: Program, matched: Matched, ms: float) -> Stage:

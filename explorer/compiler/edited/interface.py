@@ -44,10 +44,12 @@ def _of_graphs(graph: Graph, made: Graph) -> Iterator[Misfit]:
         moved = next((one for one, other in zip(ours, theirs, strict=False) if one != other), None)
         if moved is not None:  # what a map is for is where it stands
             yield Misfit(moved.name, f"the {kind} {moved.name} stands in another place in the model")
-    result, wanted = graph.value(graph.result), made.value(made.result)
-    if (result.index_set, result.shape) != (wanted.index_set, wanted.shape):
-        shape = f"{wanted.index_set} [{', '.join(map(str, wanted.shape))}]"
-        yield Misfit(graph.result, f"the result {graph.result} is not {shape}, as the model's is")
+    if len(graph.results) != len(made.results):
+        yield Misfit("return", f"the model returns {len(made.results)} values, not {len(graph.results)}")
+    for result, wanted in zip(map(graph.value, graph.results), map(made.value, made.results), strict=False):
+        if (result.index_set, result.shape) != (wanted.index_set, wanted.shape):
+            shape = f"{wanted.index_set} [{', '.join(map(str, wanted.shape))}]"
+            yield Misfit(result.name, f"the result {result.name} is not {shape}, as the model's is")
     if [name for name, _ in graph.gradients] != [name for name, _ in made.gradients]:
         yield Misfit("gradient", "the gradients are not by the tensors that the model learns, in order")
 
@@ -79,9 +81,9 @@ def _of_programs(program: Any, made: Any) -> Iterator[Misfit]:
 
 
 def _of_modules(module: Module, made: Module) -> Iterator[Misfit]:
-    if (module.result, module.gradients) != (made.result, made.gradients):
+    if (module.results, module.gradients) != (made.results, made.gradients):
         yield Misfit(
-            "module", "the first line says what the module gives: its result and its gradients stay as they are"
+            "module", "the first line says what the module gives: its results and its gradients stay as they are"
         )
     if (module.inverses, module.products) != (made.inverses, made.products):
         yield Misfit("module", "the first line says how index arrays are made: that stays as it is")
@@ -123,9 +125,9 @@ def _given(programs: tuple[Any, ...]) -> dict[str, Buffer]:
 
 
 def _results(made: Any, outputs: Mapping[str, Buffer]) -> tuple[str, ...]:
-    """The arrays that are the model's: its result, and its gradients."""
+    """The arrays that are the model's: its results, and its gradients."""
     if isinstance(made, Module):
-        return (made.result, *(array for _, array in made.gradients))
+        return made.kept
     return tuple(outputs)
 
 

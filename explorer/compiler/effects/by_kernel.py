@@ -1,21 +1,20 @@
 """The effect of a pass a kernel: how many rows each has, and its operations and bytes a row, before and after.
 
 Counted as `effect` counts: loops over sizes of the model run to their end, those over a batch, a graph or a list once.
-Bytes are those of loads from memory and of stores to it, at 4 an element; caches are not thought of.
+Bytes are those of loads from memory and of stores to it, by what elements are stored in; caches are not thought of.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from explorer.compiler.effects.effect import LOADS, STORES, Known, Measure, figures_of, programs_of
+from explorer.compiler.effects.effect import BYTES, Known, Measure, counted, figures_of, programs_of
 from explorer.compiler.ir.access import slc
 from explorer.compiler.ir.loops import For, Kernel
 from explorer.compiler.stages import PassReport, Program
-from explorer.compiler.target import FLOAT_BYTES
 
 MOST_KERNELS = 60
-FIGURES = ("rows", "computations a row", "bytes a row", "tokens a row", "operands a row")
+FIGURES = ("rows", "computations a row", BYTES, "tokens a row", "operands a row")
 """What a row of the table says, of what a program has: a graph of units has none of them."""
 
 Json = dict[str, Any]
@@ -52,8 +51,7 @@ def _figures(program: Program, measure: Measure) -> dict[str, Known]:
 
 def _of_kernel(kernel: Kernel | slc.SlcProgram, measure: Measure) -> Known:
     found = figures_of(kernel, measure)
-    moved = found.get(LOADS, 0) + found.get(STORES, 0)
-    known = {what: found[what] for what in FIGURES if what in found} | {"bytes a row": FLOAT_BYTES * moved}
+    known = {what: found[what] for what in FIGURES if what in found} | {BYTES: counted(kernel)[BYTES]}
     outer = [node for node in kernel.body if isinstance(node, For | slc.SlcFor)]
     extent = outer[0].extent if len(outer) == 1 else None
     rows = extent if isinstance(extent, int) else measure.counts.of(extent) if isinstance(extent, str) else None

@@ -8,7 +8,7 @@ list, whose length only data tells, once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from math import ceil
 
@@ -30,6 +30,8 @@ Json = dict[str, str | int | None]
 Known = dict[str, int]
 LOADS, STORES = "loads a row", "stores a row"
 """Of memory: rows and records that a program keeps for itself are none."""
+BYTES = "bytes a row"
+"""Those of both, by what elements are stored in."""
 NESTED = {
     Compute: "computations a row",
     Accumulate: "computations a row",
@@ -100,7 +102,7 @@ def figures_of(program: Program, measure: Measure) -> Known:
     for each in programs:
         assert isinstance(each, Kernel | slc.SlcProgram | dlc.DlcProgram | ScheduledKernel)
         if isinstance(each, Kernel | slc.SlcProgram):
-            found.update(_counted(each))
+            found.update({what: count for what, count in counted(each).items() if what != BYTES})
         elif isinstance(each, dlc.DlcProgram):
             found.update(FLAT[type(node)] for node in (*each.access, *each.execute) if type(node) in FLAT)
     if isinstance(programs[0], ScheduledKernel):
@@ -130,33 +132,37 @@ def programs_of(program: object) -> tuple[object, ...]:
 
 
 @once
-def _counted(program: Kernel | slc.SlcProgram) -> Counter[str]:
-    """How often the statements of a program run, its outermost loops once where they are over no size of the model."""
+def counted(program: Kernel | slc.SlcProgram) -> Counter[str]:
+    """How often the statements of a program run, its outermost loops once where they are over no size of the model, and
+    the bytes that they move."""
     found: Counter[str] = Counter()
-    _count(program.body, 1, {buffer.name for buffer in program.buffers}, dict(program.sizes), found)
+    _count(program.body, 1, {each.name: each.element_bytes for each in program.buffers}, dict(program.sizes), found)
     return +found  # a loop that never runs adds nothing
 
 
-def _count(body: Iterable[Node], times: int, memory: Collection[str], sizes: Known, found: Counter[str]) -> None:
-    """Adds the statements of a body that runs so many times."""
+def _count(body: Iterable[Node], times: int, memory: Known, sizes: Known, found: Counter[str]) -> None:
+    """Adds the statements of a body that runs so many times; `memory` has the bytes of an element of each array."""
     for node in body:
-        for kind in (NESTED.get(type(node)), _memory_access(node, memory)):
-            if kind is not None:
-                found[kind] += times
+        if type(node) in NESTED:
+            found[NESTED[type(node)]] += times
+        kind, array = _memory_access(node)
+        if array in memory:
+            found[kind] += times
+            found[BYTES] += times * memory[array]
         if isinstance(node, For | slc.SlcFor):
             _count(node.body, times * _trips(node, sizes), memory, sizes, found)
         elif isinstance(node, slc.Callback | Lanes):
             _count(node.body, times, memory, sizes, found)
 
 
-def _memory_access(node: Node, memory: Collection[str]) -> str | None:
-    """Whether an execution of a statement loads from memory, or stores to it."""
+def _memory_access(node: Node) -> tuple[str, str]:
+    """What an execution of a statement does with an array or a row: LOADS or STORES, and its name; "" for others."""
     match node:
-        case Load(buffer=buffer) | slc.MemStream(buffer=buffer) if buffer in memory:
-            return LOADS
-        case Store(target=target) | Accumulate(target=target) | slc.StoreStream(buffer=target) if target in memory:
-            return STORES
-    return None
+        case Load(buffer=buffer) | slc.MemStream(buffer=buffer):
+            return LOADS, buffer
+        case Store(target=target) | Accumulate(target=target) | slc.StoreStream(buffer=target):
+            return STORES, target
+    return "", ""
 
 
 def _trips(loop: For | slc.SlcFor, sizes: Known) -> int:

@@ -12,6 +12,7 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Constant, Gather, Graph, Repeat, Reshape, Slice, Transpose, Value, operands
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Span
+from explorer.compiler.ir.storage import element_bytes
 from explorer.compiler.ir.work import elements, work_of
 from explorer.compiler.target import FLOAT_BYTES, GpuTarget
 
@@ -91,8 +92,11 @@ def predicted(
 
     Nothing is measured; caches, launches and instructions for addresses are left out."""
     flop = figures(graph, values, rows).flop
+    stored_in = {tensor.name: element_bytes(tensor.storage) for tensor in graph.tensors}
     read = sum(
-        FLOAT_BYTES * rows[value.index_set] * elements(graph, value if _is_load(value) else graph.value(name))
+        stored_in.get(name, FLOAT_BYTES)
+        * rows[value.index_set]
+        * elements(graph, value if _is_load(value) else graph.value(name))
         for value in values
         for name in _read_from_memory(value, stored)
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from explorer.compiler.interpret.again import run_once
 from explorer.compiler.interpret.dlc import run_dlc
 from explorer.compiler.interpret.graph import run_graph
 from explorer.compiler.interpret.kernels import run_scheduled
@@ -18,33 +20,38 @@ from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.returned import as_returned
 
 
-def run_program(program: object, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The result of a program of any IR with an interpreter, and the gradients that it computes, by tensor.
+def run_program(program: object, inputs: Mapping[str, Any], again: bool = False) -> tuple[Any, dict[str, Any]]:
+    """The result of a program of any IR with an interpreter, a tuple of several, and the gradients that it computes, by
+    tensor.
+    With `again`, what comes of a module's programs is kept with them, for when they are run on the same inputs.
 
     Raises ValueError for what has no interpreter."""
     with np.errstate(all="ignore"):  # a division by 0 is inf or NaN, as on every target, and nobody's mistake
-        return _run(program, inputs)
+        return _run(program, inputs, again)
 
 
-def _run(program: object, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _run(program: object, inputs: Mapping[str, Any], again: bool) -> tuple[Any, dict[str, Any]]:
     if isinstance(program, Graph):
         return run_graph(program, inputs)
     if isinstance(program, Module):
-        arrays = _outputs_of_module(program, inputs)
-        return arrays[program.result], {tensor: arrays[name] for tensor, name in program.gradients}
+        arrays = _outputs_of_module(program, inputs, again)
+        gradients = {tensor: arrays[name] for tensor, name in program.gradients}
+        return as_returned(arrays[name] for name in program.results), gradients
     (result,) = _outputs(program, inputs).values()
     return result, {}
 
 
-def _outputs_of_module(module: Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _outputs_of_module(module: Module, inputs: Mapping[str, Any], again: bool) -> dict[str, Any]:
     scheduled = [program for program in module.programs if isinstance(program, ScheduledKernel)]
     if scheduled:
-        return run_scheduled(scheduled, inputs)
+        return run_scheduled(scheduled, inputs, again)
     arrays = dict(inputs)
     for program in module.programs:
-        arrays |= _outputs(program, arrays)
+        run = partial(_outputs, program, dict(arrays))
+        arrays |= run_once(program, arrays, run) if again else run()
     return arrays
 
 

@@ -12,17 +12,29 @@ alike is gone through once and counted as often as it has some.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from explorer.compiler.frozen import dataclass
+from explorer.compiler.interpret.functions import INDEX_ARRAY_FUNCTIONS, REDUCTIONS
 from explorer.compiler.interpret.kernels import environments, given_extents, written_buffers
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.index_functions import INDEX_FUNCTIONS
 from explorer.compiler.ir.node import Atom, Node, walk
 from explorer.compiler.target import FLOAT_BYTES
 
-OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
+Integers = npt.NDArray[np.int64]
+Names = dict[str, Any]
+"""What names are: a number, or one for each of the iterations that are gone through; of a tile, which of all that were
+declared is theirs."""
+
+MOST_AT_ONCE = 1 << 20
+"""Iterations, or elements of the tiles that they declare, that are gone through at once: more are so in parts."""
+COMPARISONS: dict[str, np.ufunc] = {"<": np.less, "<=": np.less_equal, "==": np.equal}
+UNDEFINED = -1
+"""What a tile of indices holds before it is stored in: nothing may depend on it."""
 
 
 class UncountableError(Exception):
@@ -52,7 +64,7 @@ def _counted(kernel: kernels.ScheduledKernel, names: dict[str, Any]) -> int:
     given = (numbers, tuple((name, array.shape, array.tobytes()) for name, array in arrays.items()))
     kept = kernel.__dict__.get("_counted")
     if kept is None or kept[0] != given:
-        asked = _Text(kernel).run(names)
+        asked = _Counting(kernel, names).bytes()
         made = {name: array for name, array in arrays.items() if name in written_buffers(kernel)}
         kept = kernel.__dict__["_counted"] = (given, asked, made)
     for name, array in kept[2].items():
@@ -65,29 +77,39 @@ def _holds_indices(value: Any) -> bool:
     return bool(np.issubdtype(np.asarray(value).dtype, np.integer))
 
 
-class _Text:
-    """A kernel's indices as Python: what decides which iterations there are, and what later kernels' depend on."""
+@dataclass(frozen=True)
+class _Inside:
+    """What there is in a statement and inside it: the names that are read, whether it `stores` something needed, asks
+    memory for something, and how many elements its tiles of indices have."""
 
-    def __init__(self, kernel: kernels.ScheduledKernel) -> None:
-        self.kernel = kernel
-        self.arrays = {buffer.name for buffer in kernel.buffers}
+    reads: frozenset[str] = frozenset()
+    stores: bool = False
+    asks: bool = False
+    elements: int = 0
+
+
+class _Counting:
+    """A walk over a kernel: each of several iterations at once stands for `times` [n] of them."""
+
+    def __init__(self, kernel: kernels.ScheduledKernel, environment: Mapping[str, Any]) -> None:
+        self.kernel, self.environment = kernel, environment
+        self.sizes = dict(kernel.sizes)
+        self.arrays = {buffer.name: buffer.element_bytes for buffer in kernel.buffers}
         self.widths = kernels.vector_indices(kernel)
         self.nodes = list(walk(kernel))[1:]
         tiles = {node.name for node in self.nodes if isinstance(node, kernels.Tile) and node.type == "i32"}
         self.indices = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"} | tiles
         self.needed = self._needed()
-        self.lines: list[str] = []
-        self.places: dict[str, str] = {}
-        self.trips = 0
+        self.tiles: dict[str, Integers] = {}  # by name, all that were declared at once: [n, *extents]
+        self.insides: dict[int, _Inside] = {}  # by the id of a node of the kernel
+        for statement in kernel.body:
+            self._look_inside(statement)
+        self.asked = 0
 
-    def run(self, environment: Mapping[str, Any]) -> int:
-        """The bytes."""
-        self.block(self.kernel.body, 1, "1")
-        head = [f" {self.name(name)} = E[{name!r}]" for name in list(self.places) if name in environment]
-        names: dict[str, Any] = {f"f_{name}": function for name, function in INDEX_FUNCTIONS.items()}
-        names |= {"E": environment, "undefined": np.full}
-        exec("\n".join(["def run():", " c = 0", *head, *self.lines, " return c"]), names)
-        return int(names["run"]())
+    def bytes(self) -> int:
+        """The bytes that are asked for; arrays of indices that the kernel writes are filled."""
+        self.block(self.kernel.body, {}, np.ones(1, np.int64))
+        return self.asked
 
     def _needed(self) -> set[str]:
         """The names that decide, and arrays of indices among them."""
@@ -115,130 +137,193 @@ class _Text:
         if isinstance(target, str):
             yield target
 
-    def name(self, name: str) -> str:
-        return self.places.setdefault(name, f"n{len(self.places)}")
+    def _look_inside(self, node: Node) -> _Inside:
+        """What there is in a statement, and in each of those inside it."""
+        inner = [self._look_inside(each) for each in getattr(node, "body", ())]
+        kept, target = self.keeps(node, self.needed), getattr(node, "target", "")
+        elements = sum(each.elements for each in inner)
+        if isinstance(node, kernels.Tile) and node.name in self.needed:
+            elements = prod(map(self.size, node.extents))
+        found = _Inside(
+            frozenset((*kernels.reads_of(node), target)).union(*(each.reads for each in inner)),
+            (kept and target in self.needed) or any(each.stores for each in inner),
+            self.bytes_of(node) > 0 or (kept and isinstance(node, kernels.Search)) or any(each.asks for each in inner),
+            elements,
+        )
+        self.insides[id(node)] = found
+        return found
 
-    def atom(self, atom: Atom) -> str:
-        return self.name(atom) if isinstance(atom, str) else str(atom)
-
-    def line(self, depth: int, text: str) -> None:
-        self.lines.append(" " * depth + text)
-
-    def block(self, body: Sequence[Any], depth: int, times: str) -> None:
-        """Statements that are done so many times."""
-        asked = 0
+    def block(self, body: Sequence[Any], names: Names, times: Integers) -> None:
+        """Statements that are done by so many iterations at once."""
+        names, total = dict(names), int(times.sum())
         for statement in body:
+            inside = self.insides[id(statement)]
             match statement:
+                case kernels.Loop() | kernels.Where() if not (inside.stores or inside.asks):
+                    pass
                 case kernels.Loop():
-                    self.loop(statement, depth, times)
+                    self.loop(statement, names, times)
                 case kernels.Where():
-                    left, right = self.atom(statement.left), self.atom(statement.right)
-                    self.nested(f"if {left} {statement.comparison} {right}:", statement.body, depth, times)
+                    self.where(statement, names, times)
                 case kernels.Tile():
                     if statement.name in self.needed:
-                        shape = ", ".join(self.known(extent) for extent in statement.extents)
-                        self.line(depth, f"{self.name(statement.name)} = undefined(({shape},), -1)")
+                        shape = (len(times), *map(self.size, statement.extents))
+                        self.tiles[statement.name] = np.full(shape, UNDEFINED, np.int64)
+                        names[statement.name] = np.arange(len(times))
                 case _:
-                    asked += self.asked(statement)
+                    self.asked += self.bytes_of(statement) * total
                     if self.keeps(statement, self.needed):
-                        self.statement(statement, depth, times)
-        if asked:
-            self.line(depth, f"c += {asked} * {times}")
+                        self.statement(statement, names, times)
 
-    def nested(self, head: str, body: Sequence[Any], depth: int, times: str) -> None:
-        """Statements below a line; neither, where they ask for nothing."""
-        place = len(self.lines)
-        self.line(depth, head)
-        self.block(body, depth + 1, times)
-        if len(self.lines) == place + 1:
-            self.lines.pop()
+    def where(self, where: kernels.Where, names: Names, times: Integers) -> None:
+        """A condition: those of the iterations where it holds."""
+        left, right = self.value(where.left, names), self.value(where.right, names)
+        holds = np.broadcast_to(COMPARISONS[where.comparison](left, right), times.shape)
+        self.some(where, np.flatnonzero(holds), names, times)
 
-    def loop(self, loop: kernels.Loop, depth: int, times: str) -> None:
-        """A loop: each iteration where they differ, else one for all."""
-        upper = self.extent(loop.extent)
-        bounds = f"{self.atom(loop.lower)}, {upper}, {loop.step}"
-        if loop.variable in self.needed or any(self.stores(node) for node in walk(loop)):
-            self.nested(f"for {self.name(loop.variable)} in range({bounds}):", loop.body, depth, times)
-            return
-        self.trips += 1
-        trips, place = f"t{self.trips}", len(self.lines)
-        self.line(depth, f"{trips} = len(range({bounds}))")
-        self.nested(f"if {trips}:", loop.body, depth, f"{times} * {trips}")
-        if len(self.lines) == place + 1:
-            self.lines.pop()
+    def some(self, node: kernels.Loop | kernels.Where, which: Integers, names: Names, times: Integers) -> None:
+        """A body, done by some of the iterations."""
+        if len(which) == len(times):
+            self.block(node.body, names, times)
+        elif len(which):
+            self.block(node.body, self.chosen(node, which, names), times[which])
 
-    def extent(self, extent: Any) -> str:
+    def chosen(self, node: kernels.Loop | kernels.Where, which: Integers, names: Names) -> Names:
+        """What the names that are read inside are in some of the iterations."""
+        reads = self.insides[id(node)].reads
+        return {name: value[which] if np.ndim(value) else value for name, value in names.items() if name in reads}
+
+    def loop(self, loop: kernels.Loop, names: Names, times: Integers) -> None:
+        """A loop: at once where its iterations are alike, are shared, or leave nothing behind; else one by one."""
+        lower, upper = self.value(loop.lower, names), self.extent(loop.extent, names)
+        trips = np.broadcast_to(np.maximum(0, -((lower - upper) // loop.step)), times.shape)
+        stores = self.insides[id(loop)].stores
+        if loop.variable not in self.needed and not stores:
+            some = np.flatnonzero(trips)
+            self.some(loop, some, names, times * trips)
+        elif loop.bind or not stores:
+            self.at_once(loop, lower, trips, names, times)
+        else:
+            for turn in range(int(trips.max(initial=0))):
+                self.some(loop, np.flatnonzero(trips > turn), names | {loop.variable: lower + loop.step * turn}, times)
+
+    def at_once(self, loop: kernels.Loop, lower: Any, trips: Integers, names: Names, times: Integers) -> None:
+        """All iterations of a loop, in parts where they are too many."""
+        lower, ends = np.broadcast_to(lower, times.shape), np.cumsum(trips)
+        room = max(1, MOST_AT_ONCE // max(1, self.insides[id(loop)].elements))
+        for first in range(0, int(ends[-1]), room):
+            places = np.arange(first, min(first + room, int(ends[-1])))
+            around = np.searchsorted(ends, places, "right")
+            within = places - (ends - trips)[around]
+            inside = self.chosen(loop, around, names)
+            self.block(loop.body, inside | {loop.variable: lower[around] + loop.step * within}, times[around])
+
+    def extent(self, extent: Any, names: Names) -> Any:
         if isinstance(extent, kernels.Count):
-            terms = [f"-(-{self.known(name)} // {by})" for name, by in extent.terms]
-            return f"{self.known(extent.times)} * ({' + '.join(terms)})"
-        return self.known(extent)
+            return np.int64(extent.value({name: int(self.value(name, names)) for name in extent.names}))
+        return self.value(extent, names)
 
-    def known(self, extent: Any) -> str:
-        """An extent, which the kernel's sizes may give."""
-        sizes = dict(self.kernel.sizes)
-        return str(sizes[extent]) if extent in sizes else self.atom(extent)
+    def size(self, extent: Any) -> int:
+        """A static extent, or one that is known when the kernel starts."""
+        return int(self.value(extent, {}))
 
-    def stores(self, node: Node) -> bool:
-        """Whether a statement leaves something behind that is needed."""
-        return getattr(node, "target", None) in self.needed & self.indices
+    def value(self, atom: Any, names: Names) -> Any:
+        """A number, or one for each iteration."""
+        if not isinstance(atom, str):
+            return np.int64(atom)
+        found = names.get(atom, self.sizes.get(atom))
+        return np.int64(self.environment[atom]) if found is None else found
 
-    def asked(self, node: Any) -> int:
+    def bytes_of(self, node: Node) -> int:
         """The bytes that one statement asks for, once."""
         match node:
             case kernels.Copy():
-                return self.bytes(node.buffer, node.buffer_indices)
+                return self.of_access(node.buffer, node.buffer_indices)
             case loops.Load():
-                return self.bytes(node.buffer, node.indices)
+                return self.of_access(node.buffer, node.indices)
             case kernels.AtomicAccumulate() | loops.Store():
-                return self.bytes(node.target, node.indices)
+                return self.of_access(node.target, node.indices)
             case loops.Accumulate():
-                return 2 * self.bytes(node.target, node.indices)
+                return 2 * self.of_access(node.target, node.indices)
         return 0
 
-    def bytes(self, array: str, indices: Sequence[Atom]) -> int:
+    def of_access(self, array: str, indices: Sequence[Atom]) -> int:
         if array not in self.arrays:
             return 0
-        return FLOAT_BYTES * max((self.widths.get(str(index), 1) for index in indices), default=1)
+        return self.arrays[array] * max((self.widths.get(str(index), 1) for index in indices), default=1)
 
-    def statement(self, node: Any, depth: int, times: str) -> None:
+    def statement(self, node: Any, names: Names, times: Integers) -> None:
+        """What is needed of a statement."""
         match node:
             case kernels.Search():
-                lower, upper, value = (self.atom(each) for each in (node.lower, node.upper, node.value))
-                array, result = self.name(node.buffer), self.name(node.result)
-                places = f"{array}[{lower}:{upper}].searchsorted({value}, 'right')"
-                self.line(depth, f"{result} = {lower} + int({places}) - 1")
-                if node.buffer in self.arrays:
-                    self.line(depth, f"c += {FLOAT_BYTES} * {times} * max(0, {upper} - {lower}).bit_length()")
+                names[node.result] = self.found(node, names, times)
             case loops.Load():
-                self.line(depth, f"{self.name(node.result)} = int({self.element(node.buffer, node.indices)})")
+                array, place = self.element(node.buffer, node.indices, names)
+                names[node.result] = array[place].astype(np.int64)
             case loops.Index():
-                self.line(depth, f"{self.name(node.result)} = {self.value(node.function, node.operands)}")
-            case loops.Store() | loops.Accumulate():
-                self.change(node, depth)
+                names[node.result] = self.computed(node.function, node.operands, names)
+            case loops.Store(operands=(_, *_)) | loops.Accumulate():
+                self.change(node, names, times)
             case _:
                 raise UncountableError
 
-    def change(self, node: Any, depth: int) -> None:
-        """What is stored in an array of indices, or added to it."""
-        element, value = self.element(node.target, node.indices), self.value(node.function, node.operands)
+    def found(self, search: kernels.Search, names: Names, times: Integers) -> Integers:
+        """The last places of offsets that hold at most a value, by halves, as a GPU looks for them."""
+        lower, upper, value = (
+            np.broadcast_to(self.value(each, names), times.shape) for each in (search.lower, search.upper, search.value)
+        )
+        if search.buffer in self.arrays:
+            steps = np.frexp(np.maximum(0, upper - lower))[1]  # the bits of the number
+            self.asked += FLOAT_BYTES * int((times * steps).sum())
+        first, last = lower.copy(), upper.copy()
+        while len(still := np.flatnonzero(first < last)):
+            middle = (first[still] + last[still]) // 2
+            here = {search.buffer: names[search.buffer][still]} if search.buffer in names else {}
+            array, place = self.element(search.buffer, ("middle",), {**here, "middle": middle})
+            below = array[place] <= value[still]
+            first[still[below]], last[still[~below]] = middle[below] + 1, middle[~below]
+        return first - 1
+
+    def change(self, node: loops.Store | loops.Accumulate, names: Names, times: Integers) -> None:
+        """What is stored in an array of indices, or added to it; of what several change, one after another."""
+        array, place = self.element(node.target, node.indices, names)
+        value = np.broadcast_to(self.computed(node.function, node.operands, names), times.shape)
+        place = tuple(np.broadcast_to(each, times.shape) for each in place)
+        if isinstance(node, loops.Store):
+            array[place] = value
+            return
         if getattr(node, "result", ""):
-            self.line(depth, f"{self.name(node.result)} = int({element})")
-        if isinstance(node, loops.Accumulate):
-            value = {"sum": f"{element} + {value}"}.get(node.reduction, f"{node.reduction}({element}, {value})")
-        self.line(depth, f"{element} = {value}")
+            names[str(kernels.result_of(node))] = _before(array, place, value)
+        REDUCTIONS[node.reduction].at(array, place, value)
 
-    def element(self, array: str, indices: Sequence[Atom]) -> str:
-        return f"{self.name(array)}[{', '.join(map(self.atom, indices)) or '()'}]"
+    def element(self, name: str, indices: Sequence[Atom], names: Names) -> tuple[Any, tuple[Any, ...]]:
+        """An array, and where in it an access of each iteration is; by one index, all of it is one row."""
+        places = tuple(self.value(index, names) for index in indices)
+        own: tuple[Any, ...] = (names[name],) if name in names else ()
+        array = self.tiles[name] if own else np.asarray(self.environment[name])
+        if len(places) == 1 < array.ndim - len(own):
+            array = array.reshape(*array.shape[: len(own)], -1)
+        return array, (*own, *places)
 
-    def value(self, function: str, operands: Sequence[Atom]) -> str:
-        known = [self.atom(operand) for operand in operands]
+    def computed(self, function: str, operands: Sequence[Atom], names: Names) -> Any:
+        known = [self.value(operand, names) for operand in operands]
         if function == "copy":
             return known[0]
-        if function in OPERATORS:
-            return f"({known[0]} {OPERATORS[function]} {known[1]})"
-        if function not in INDEX_FUNCTIONS:
+        if function not in INDEX_ARRAY_FUNCTIONS:
             raise UncountableError
-        return f"f_{function}({', '.join(known)})"
+        return INDEX_ARRAY_FUNCTIONS[function](*known)
+
+
+def _before(array: Integers, place: tuple[Integers, ...], value: Integers) -> Integers:
+    """What elements hold before each of some numbers is added to them, one after another."""
+    flat = np.ravel_multi_index(place, array.shape)
+    order = np.argsort(flat, kind="stable")
+    sums = np.cumsum(value[order]) - value[order]
+    begins = np.flatnonzero(np.diff(flat[order], prepend=-1))
+    own = np.repeat(sums[begins], np.diff(begins, append=len(flat)))
+    found = np.empty_like(value)
+    found[order] = sums - own
+    return found + array[place]
 
 
 def _decides(node: Node) -> Iterator[str]:

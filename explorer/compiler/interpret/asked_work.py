@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.interpret.functions import INDEX_ARRAY_FUNCTIONS
 from explorer.compiler.ir.loops import Accumulate, Compute, For, Index, Kernel, Load, Statement, Store
 from explorer.compiler.ir.node import Atom, Extent, Made, Span, walk
 
@@ -24,13 +25,6 @@ Integers = npt.NDArray[np.int64]
 
 MOST_AT_ONCE = 20_000_000
 """Iterations that are gone through one by one."""
-OPERATORS: dict[str, np.ufunc] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.floor_divide,
-    "mod": np.remainder,
-}
 
 
 class UncountableError(Exception):
@@ -68,7 +62,7 @@ class _Counting:
     def value(self, statement: Load | Index, names: Mapping[str, Any]) -> Any:
         if isinstance(statement, Index):
             left, right = (_known(operand, names) for operand in statement.operands)
-            return OPERATORS[statement.function](left, right)
+            return INDEX_ARRAY_FUNCTIONS[statement.function](left, right)
         if statement.buffer not in self.indices:
             raise UncountableError(f"numbers of {statement.buffer} decide how often something is done")
         places = tuple(_known(index, names) for index in statement.indices)

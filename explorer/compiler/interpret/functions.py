@@ -37,9 +37,24 @@ OPERATORS: dict[str, Callable[..., Number]] = {
 SCALAR_FUNCTIONS = FUNCTIONS | OPERATORS
 """The functions for interpreters that compute one number at a time."""
 
-REDUCTIONS: dict[str, Callable[[Number, Number], Number]] = {
+REDUCTIONS: dict[str, np.ufunc] = {
     "sum": np.add,
     "product": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
 }
+
+INDEX_ARRAY_FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.floor_divide,
+    "mod": np.remainder,
+    "less": lambda a, b: np.less(a, b).astype(np.int64),
+    "at_most": lambda a, b: np.less_equal(a, b).astype(np.int64),
+    "equal": lambda a, b: np.equal(a, b).astype(np.int64),
+    "min": np.minimum,
+    "max": np.maximum,
+    "select": np.where,
+}
+"""The arithmetic of indices, of many iterations' at once: `INDEX_FUNCTIONS` are those of one."""

@@ -14,7 +14,9 @@ import numpy as np
 from explorer.compiler.interpret.functions import FUNCTIONS, Number
 from explorer.compiler.interpret.guarded import is_guarding
 from explorer.compiler.ir import graph as g
-from explorer.compiler.ir.index_sets import containment, count_name, factors, is_given
+from explorer.compiler.ir.index_sets import containment, count_name, factors, is_given, is_of_fact
+from explorer.compiler.returned import as_returned
+from explorer.compiler.stored import rounded
 
 _REDUCTIONS = {
     "sum": lambda x: x.sum(axis=-1),
@@ -30,12 +32,13 @@ _SEGMENT_STARTS = {"sum": 0.0, "mean": 0.0, "max": -np.inf, "min": np.inf, "prod
 
 
 def run_graph(graph: g.Graph, inputs: Mapping[str, Number]) -> tuple[Number, dict[str, Number]]:
-    """The result, float32: scores [B] or [B, N], or a layer's rows, one for each node or edge; and gradients by tensor.
+    """The results, float32: scores [B] or [B, N], or a layer's rows, one for each node or edge, a tuple of several; and
+    gradients by tensor.
 
     `inputs` holds the maps and tensors by name, and for a layer the sizes of its sets in the plural (`nodes`)."""
     evaluation = _Evaluation(graph, inputs)
     gradients = {tensor: evaluation.whole(name) for tensor, name in graph.gradients}
-    return evaluation.whole(graph.result), gradients
+    return as_returned(map(evaluation.whole, graph.results)), gradients
 
 
 class _Evaluation:
@@ -46,21 +49,37 @@ class _Evaluation:
             entry.name: np.asarray(inputs[entry.name], dtype=np.int64) for entry in graph.maps if is_given(entry)
         }
         self.inside = {entry.name for entry in graph.maps if containment(entry)}
-        # The sets that maps lead to, as long as the tensors over them.
+        # The sets that maps lead to, as long as the tensors over them, or the maps that lead on from them.
         self.counts = {
             index_set: np.shape(inputs[tensor.name])[place]
             for tensor in graph.tensors
             for place, index_set in enumerate(tensor.sets)
             if tensor.kind != "upstream"
         }
+        for entry in graph.maps:
+            if entry.name in self.maps and not is_of_fact(entry):
+                self.counts.setdefault(entry.domain, len(self.maps[entry.name]))
+        for entry in graph.maps:  # or as the ids need that lead to a set over which there is none
+            if entry.name in self.maps:
+                self.counts.setdefault(entry.codomain, int(self.maps[entry.name].max(initial=-1)) + 1)
         self.domains = {entry.name: entry.domain for entry in graph.maps}
         self.codomains = {entry.name: entry.codomain for entry in graph.maps}
         self.lead = 2 if graph.family == "score" else 1
-        self.factors = {entry.codomain: factors(graph, entry) for entry in graph.maps if entry.paths}
+        self.sizes: dict[str, int] = {}  # of the sets that maps of paths lead to
+        for entry in graph.maps:
+            if entry.paths:
+                count = entry.count(prod(self.rows(each)[0] for each in factors(graph, entry)))
+                known = self.counts.get(entry.codomain, 0)  # a table may have more rows than are picked
+                self.sizes[entry.codomain] = max(count, known, self.sizes.get(entry.codomain, 0))
         self.maps |= {entry.name: self.product(entry) for entry in graph.maps if entry.paths}
         self.arrays: dict[str, Number] = {}
+        read = {value.operator.tensor for value in graph.values if isinstance(value.operator, g.Gather)}
         for tensor in graph.tensors:
-            self.arrays[tensor.name] = np.asarray(inputs[tensor.name], dtype=np.float64)
+            if tensor.name not in inputs and tensor.name not in read:
+                continue  # as the gradient of a result that depends on no param
+            given = inputs[tensor.name]
+            array = given if tensor.storage == "f32" else rounded(given, tensor.storage)
+            self.arrays[tensor.name] = np.asarray(array, dtype=np.float64)
         for value in graph.values:
             self.arrays[value.name] = self.evaluate(value)
             if is_guarding():
@@ -80,15 +99,13 @@ class _Evaluation:
         """A value with a row for each of its set; what belongs to no set has one row."""
         result, value = self.arrays[name], self.graph.value(name)
         rows, shape = self.rows(value.index_set), result.shape[self.lead :]
-        if self.lead == 2 and name == self.graph.result:  # of a triple's negatives all, though it depend on none
-            rows = max((array.shape for array in self.maps.values()), key=len)
         lead = (*rows, 1)[: self.lead]
         return np.broadcast_to(result, (*lead, *shape)).reshape(*rows, *shape).astype(np.float32)
 
     def rows(self, index_set: str) -> tuple[int, ...]:
         """The leading axes of a whole result."""
-        if index_set in self.factors:
-            return (prod(self.rows(each)[0] for each in self.factors[index_set]),)
+        if index_set in self.sizes:
+            return (self.sizes[index_set],)
         if self.lead == 1:
             name = count_name(index_set)
             return (name if isinstance(name, int) else int(self.inputs[name]),)
@@ -109,9 +126,9 @@ class _Evaluation:
 
     def product(self, entry: g.IndexMap) -> Number:
         """Where several paths of maps lead, as one number for each row of the set that they leave."""
-        sizes = [self.rows(each)[0] for each in self.factors[entry.codomain]]
+        sizes = [self.rows(each)[0] for each in factors(self.graph, entry)]
         ends = np.broadcast_arrays(*(self.follow(path, entry.domain) for path in entry.paths))
-        rows = np.ravel_multi_index(tuple(ends), sizes)
+        rows = entry.divide(np.ravel_multi_index(tuple(ends), sizes))
         return rows.reshape(self.rows(entry.domain))
 
     def evaluate(self, value: g.Value) -> Number:

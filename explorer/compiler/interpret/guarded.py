@@ -29,11 +29,11 @@ class Guarded(np.ndarray[Any, Any]):
         self.called = getattr(source, "called", "")
 
     def __getitem__(self, at: Any) -> Any:
-        _check(self, at)
+        check(self.called, self.shape, at)
         return super().__getitem__(at)
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        _check(self, at)
+        check(self.called, self.shape, at)
         super().__setitem__(at, value)
 
 
@@ -67,11 +67,12 @@ def guarded(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     return found
 
 
-def _check(array: Guarded, at: Any) -> None:
+def check(name: str, shape: tuple[int, ...], at: Any) -> None:
+    """Raises OutsideError for an access that is not inside of an array of that shape."""
     places = at if type(at) is tuple else (at,)
-    if len(places) > array.ndim:
-        outside(array.called, array.shape, *places)
-    for place, length in zip(places, array.shape, strict=False):
+    if len(places) > len(shape):
+        outside(name, shape, *places)
+    for place, length in zip(places, shape, strict=False):
         if type(place) in NUMBERS:
             if 0 <= place < length:
                 continue
@@ -80,7 +81,7 @@ def _check(array: Guarded, at: Any) -> None:
                 continue
         elif not np.size(place) or (np.min(place) >= 0 and np.max(place) < length):
             continue
-        outside(array.called, array.shape, *places)
+        outside(name, shape, *places)
 
 
 def _holds(length: int, piece: slice) -> bool:

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Tensor
-from explorer.compiler.ir.index_sets import is_given
+from explorer.compiler.ir.index_sets import is_given, is_of_fact
+
+BATCH = ("batch",)
+"""The sets of a tensor with a row for each fact of the batch."""
 
 
 class InputsError(ValueError):
@@ -16,24 +19,42 @@ class InputsError(ValueError):
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) -> None:
-    """Checks the arrays of a score, by name: index maps [B], or [B, negatives] where corrupted, and tensors.
+    """Checks the arrays of a score, by name: index maps [B], or [B, negatives] where corrupted, maps that its text
+    declares, as long as the sets that they lead from, and tensors.
 
     Raises InputsError for an array that is missing or has another shape, for maps of different lengths, and for ids
-    that are no row of the tensors that they pick from. A tensor that nothing reads may be left out.
+    that are no row of what they pick from, a tensor or a declared map. A tensor that nothing reads may be left out.
     """
     sizes: dict[str, int] = dict(graph.sizes)
     batch: dict[str, int] = {}
     tables: dict[str, str] = {}
     read = {value.operator.tensor for value in graph.values if isinstance(value.operator, Gather)}
     for tensor in graph.tensors:
-        if tensor.name in read and tensor.kind != "upstream":
+        if tensor.name in read and tensor.kind != "upstream" and tensor.sets != BATCH:
             _check_tensor(tensor, inputs, sizes)
             tables |= {name: tables.get(name, tensor.name) for name in tensor.sets}
+    given = {entry.name: _map(entry, inputs) for entry in graph.maps if is_given(entry)}  # others follow from these
     for entry in graph.maps:
-        if not is_given(entry):
-            continue  # a backward pass added it
-        ids = _check_map(entry, inputs, batch, negatives)
-        _check_ids(entry, ids, tables.get(entry.codomain, ""), sizes.get(entry.codomain))
+        if entry.name in given and not is_of_fact(entry):
+            _check_shape(entry.name, given[entry.name], (entry.domain,), sizes)
+            tables.setdefault(entry.domain, entry.name)
+    rows: dict[str, int] = {}  # by map, of how many elements its ids may be
+    for entry in graph.maps:
+        if entry.name in given:
+            ids = given[entry.name]
+            if is_of_fact(entry):  # the first of them tells the length of the batch
+                _check_shape(entry.name, ids, BATCH if entry.domain == "batch" else (*BATCH, negatives), batch)
+            _check_ids(entry, ids, tables.get(entry.codomain, ""), sizes.get(entry.codomain))
+            rows[entry.name] = sizes.get(entry.codomain, int(ids.max(initial=-1)) + 1)
+        elif entry.divided:
+            wanted = entry.count(rows[entry.paths[0].rpartition(".")[2]])
+            if wanted > sizes.get(entry.codomain, wanted):
+                table = tables[entry.codomain]
+                message = f"{entry.name} leads to {wanted:,} rows, but {table} has {sizes[entry.codomain]:,}."
+                raise InputsError(message)
+    for tensor in graph.tensors:
+        if tensor.name in read and tensor.kind != "upstream" and tensor.sets == BATCH:
+            _check_tensor(tensor, inputs, {**sizes, **batch})
 
 
 def _check_tensor(tensor: Tensor, inputs: Mapping[str, Any], sizes: dict[str, int]) -> None:
@@ -43,14 +64,11 @@ def _check_tensor(tensor: Tensor, inputs: Mapping[str, Any], sizes: dict[str, in
     _check_shape(tensor.name, array, (*tensor.sets, *tensor.dims), sizes)
 
 
-def _check_map(
-    entry: IndexMap, inputs: Mapping[str, Any], batch: dict[str, int], negatives: int
-) -> np.ndarray[Any, Any]:
-    """A map's ids, of the right shape; the first map tells the length of the batch."""
+def _map(entry: IndexMap, inputs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """A map's ids, which are whole numbers."""
     ids = _array(entry.name, inputs)
     if not np.issubdtype(ids.dtype, np.integer):
         raise InputsError(f"{entry.name} holds {ids.dtype} where indices are whole numbers.")
-    _check_shape(entry.name, ids, ("batch",) if entry.domain == "batch" else ("batch", negatives), batch)
     return ids
 
 

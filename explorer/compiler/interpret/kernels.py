@@ -7,34 +7,38 @@ being clear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from explorer.compiler.interpret.functions import OPERATORS, REDUCTIONS, Number
+from explorer.compiler.interpret.again import run_once
+from explorer.compiler.interpret.functions import Number
 from explorer.compiler.interpret.guarded import guarded, outside
 from explorer.compiler.interpret.loops import Outputs, bind
-from explorer.compiler.interpret.python import Environment, Text
+from explorer.compiler.interpret.python.text import Environment, Text
 from explorer.compiler.interpret.tensor_cores import product
 from explorer.compiler.ir import kernels, loops
-from explorer.compiler.ir.node import Atom, Node, walk
+from explorer.compiler.ir.node import Node, walk
 
 UNWRITTEN = -(2**40)
 """What an array or a tile of indices has where nothing has been written: no index, and nothing that a kernel stores."""
 
 
-def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number]) -> Outputs:
+def run_scheduled(
+    programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[str, Number], again: bool = False
+) -> Outputs:
     """Everything that the kernels, run in order, write, by name: float32, or int64 for index arrays.
 
     What one kernel wrote, later ones read, and write again where it is their output as well. Where a kernel sees the
     first two dimensions of given arrays as one, what is written has two again; what kernels see as one and as two is
-    given as the first that wrote it saw it."""
+    given as the first that wrote it saw it. With `again`, what comes of each is kept with it (`run_once`)."""
     written: Outputs = {}
     seen: dict[str, loops.Buffer] = {}  # by name, as the first kernel that wrote it saw it
     extents = given_extents(programs, inputs)
     for kernel, environment in environments(programs, inputs, extents, written):
-        _Text(kernel).function()(environment)
+        run = partial(_outputs, kernel, environment)
+        environment |= run_once(kernel, environment.copy(), run) if again else run()
         writes = written_buffers(kernel)
         seen = {**{buffer.name: buffer for buffer in kernel.buffers if buffer.name in writes}, **seen}
     buffers = [buffer for kernel in programs for buffer in kernel.buffers]
@@ -47,6 +51,11 @@ def run_scheduled(programs: Sequence[kernels.ScheduledKernel], inputs: Mapping[s
         name: _whole(_shaped(seen[name], array, extents), merged.get(seen[name].extents[0]) if array.ndim else None)
         for name, array in written.items()
     }
+
+
+def _outputs(kernel: kernels.ScheduledKernel, environment: Environment) -> Outputs:
+    _Text(kernel).function()(environment)
+    return {name: environment[name] for name in written_buffers(kernel)}
 
 
 def environments(
@@ -132,42 +141,28 @@ def _undefined(shape: Sequence[int], kind: str) -> Number:
 
 
 class _Text(Text):
-    """A kernel's statements as Python: with vectors, conditions, tiles and what tensor cores do.
-
-    A vector is an array of as many elements as its index stands for; `vectors` are the names that may be one."""
+    """A kernel's statements as Python: with vectors, conditions, tiles and what tensor cores do."""
 
     def __init__(self, kernel: kernels.ScheduledKernel) -> None:
         nodes = tuple(walk(kernel))
         tiles = [node for node in nodes if isinstance(node, kernels.Tile)]
         arrays: list[loops.Buffer | kernels.Tile] = [*kernel.buffers, *tiles]
         self.extents = {array.name: array.extents for array in arrays}
-        self.widths = kernels.vector_indices(kernel)
         inside = (walk(loop) for loop in nodes if isinstance(loop, kernels.Loop) and loop.step > 1)
-        self.vectors = {node.name for each in inside for node in each if isinstance(node, loops.Accumulator)}
-        self.wide_sums = frozenset(self.vectors)
         super().__init__(
             kernel.body,
             {array.name: len(array.extents) for array in arrays},
             frozenset(array.name for array in arrays if array.type == "i32"),
+            dict(kernel.sizes),
+            kernels.vector_indices(kernel),
+            frozenset(node.name for each in inside for node in each if isinstance(node, loops.Accumulator)),
         )
 
     def result_of(self, node: Node) -> str | None:
         return kernels.result_of(node)
 
-    def index(self, index: Atom) -> str:
-        first = self.atom(index)
-        return f"{first} : {first} + {self.widths[str(index)]}" if index in self.widths else first
-
-    def width(self, index: Atom) -> int:
-        return self.widths.get(str(index), 1)
-
-    def wide(self, names: tuple[Atom, ...]) -> bool:
-        """Whether one of some operands may be a vector, or one of some indices stands for several."""
-        return not (self.vectors.isdisjoint(names) and self.widths.keys().isdisjoint(names))
-
-    def loaded(self, name: str, indices: tuple[Atom, ...]) -> str:
-        """A number, an index, or a vector, which later stores must not change."""
-        return f"{super().loaded(name, indices)}{'.copy()' if self.wide(indices) else ''}"
+    def reads_of(self, node: Node) -> tuple[str, ...]:
+        return kernels.reads_of(node)
 
     def load(self, load: loops.Load) -> str:
         if not isinstance(load, kernels.CheckedLoad):
@@ -199,8 +194,7 @@ class _Text(Text):
             case kernels.Where():
                 left, right = self.atom(statement.left), self.atom(statement.right)
                 with self.inside(f"if {left} {statement.comparison} {right}:"):
-                    for inner in statement.body:
-                        self.statement(inner)
+                    self.each(statement.body)
             case kernels.Tile():
                 undefined = np.int64(UNWRITTEN) if statement.type == "i32" else np.float32(np.nan)
                 self.undefined(statement.name, statement.extents, undefined)
@@ -215,9 +209,6 @@ class _Text(Text):
                 self.line(f"{self.element(statement.target, statement.indices)} = {value}")
             case _:
                 super().statement(statement)
-                defined = self.result_of(statement)
-                if defined and self.wide(kernels.reads_of(statement)) and not isinstance(statement, loops.Index):
-                    self.vectors.add(defined)
 
     def count(self, count: kernels.Count) -> str:
         """A number that is known when the kernel starts."""
@@ -247,24 +238,9 @@ class _Text(Text):
         self.line(f"{add}({', '.join(texts)}, {self.atom(statement.column)})")
 
     def accumulate(self, statement: loops.Accumulate) -> None:
-        """Into an element, a vector of them, or an accumulator; a vector that goes into a scalar is reduced."""
-        value = self.value(statement.function, statement.operands)
-        stays = self.wide(statement.indices) or statement.target in self.wide_sums
-        if self.wide(statement.operands) and not stays:
-            value = f"{self.constant(_joined)}({self.constant(_combination(statement.reduction))}, {value})"
         if isinstance(statement, kernels.AtomicAccumulate) and statement.result:
             self.line(f"{self.name(statement.result)} = {self.loaded(statement.target, statement.indices)}")
-        target = self.element(statement.target, statement.indices) if statement.indices else self.name(statement.target)
-        self.line(f"{target} = {self.combined(statement.reduction, target, value)}")
-
-
-def _combination(reduction: str) -> Callable[[Number, Number], Number]:
-    return {"sum": OPERATORS["add"], "product": OPERATORS["mul"]}.get(reduction, REDUCTIONS[reduction])
-
-
-def _joined(combine: Callable[[Number, Number], Number], value: Number) -> Number:
-    """A vector's elements, one after another."""
-    return reduce(combine, value) if np.ndim(value) else value
+        super().accumulate(statement)
 
 
 def _add_product(statement: kernels.Multiply, target: Number, left: Number, right: Number, first: int) -> None:

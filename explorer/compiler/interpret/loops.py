@@ -9,10 +9,11 @@ import numpy as np
 
 from explorer.compiler.interpret.functions import Number
 from explorer.compiler.interpret.guarded import guarded
-from explorer.compiler.interpret.python import Environment, Text
+from explorer.compiler.interpret.python.text import Environment, Text
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.access.lengths import with_lengths
 from explorer.compiler.ir.node import walk
+from explorer.compiler.stored import rounded
 
 Outputs = dict[str, Any]
 """The arrays that a program writes, by name."""
@@ -24,7 +25,7 @@ def run_kernel(kernel: loops.Kernel, inputs: Mapping[str, Number]) -> Outputs:
     rows = {node.name: len(node.extents) for node in walk(kernel) if isinstance(node, loops.Row)}
     arrays = rows | {buffer.name: len(buffer.extents) for buffer in kernel.buffers}
     indices = frozenset(buffer.name for buffer in kernel.buffers if buffer.type == "i32")
-    Text(kernel.body, arrays, indices).function()(environment)
+    Text(kernel.body, arrays, indices, dict(kernel.sizes)).function()(environment)
     return {name: np.asarray(environment[name]) for name in outputs}
 
 
@@ -40,7 +41,8 @@ def bind(
     for buffer in buffers:
         if buffer in outputs:
             continue
-        array = np.asarray(inputs[buffer.name], dtype=np.int64 if buffer.kind == "index" else np.float32)
+        given = inputs[buffer.name]
+        array = np.asarray(given, dtype=np.int64) if buffer.kind == "index" else rounded(given, buffer.storage)
         environment[buffer.name] = guarded(array, buffer.name)
         environment |= {e: n for e, n in zip(buffer.extents, array.shape, strict=True) if isinstance(e, str)}
     for buffer in outputs:

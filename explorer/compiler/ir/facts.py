@@ -8,11 +8,14 @@ arrays, extents, and what a kernel has defined.
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from typing import NamedTuple
 
 ANY, SOME = "_", "__"
 """What names of indices begin with: of any index, and of some index that there is."""
+WORD = re.compile(r"\b[^\W\d]\w*")
+"""A name. It is read with an underscore before it: the rows of `csr[a, col]` are `as`, a word of Python's."""
 Term = tuple[str, tuple["Sum", ...]]
 """An extent, or an element of an array at some indices; a name with an underscore is an index."""
 Sum = tuple[tuple[Term | None, int], ...]
@@ -43,7 +46,7 @@ class Fact(NamedTuple):
 
 @cache
 def _read(text: str) -> Sum:
-    comparison = ast.parse(text, mode="eval").body
+    comparison = ast.parse(WORD.sub(r"_\g<0>", text), mode="eval").body
     assert isinstance(comparison, ast.Compare)
     (operator,), (right,) = comparison.ops, comparison.comparators
     less = ((None, -1),) if isinstance(operator, ast.Lt) else ()
@@ -73,10 +76,10 @@ def _sum(node: ast.expr, times: int) -> Sum:
         case ast.Constant(value=int(number)):
             return ((None, times * number),)
         case ast.Name(id=name):
-            return (((name, ()), times),)
+            return (((name[1:], ()), times),)
         case ast.Subscript(value=ast.Name(id=name), slice=places):
             indices = places.elts if isinstance(places, ast.Tuple) else [places]
-            return (((name, tuple(_sum(index, 1) for index in indices)), times),)
+            return (((name[1:], tuple(_sum(index, 1) for index in indices)), times),)
     raise ValueError(f"no sum of a fact: {ast.unparse(node)}")
 
 

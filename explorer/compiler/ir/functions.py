@@ -75,6 +75,17 @@ def _comparison(name: str, sign: str) -> Function:
 
 TABLE = (
     Function("copy", numpy="lambda x: x", python="{0}", cuda="{0}", derivative=("1.0",), cost="free"),
+    Function(
+        "stop_gradient",
+        numpy="lambda x: x",
+        python="{0}",
+        cuda="{0}",
+        torch="torch.Tensor.detach",
+        derivative=(FLAT,),
+        cost="free",
+        flop=0,
+        about="x itself, through which no gradient goes",
+    ),
     _infix("add", "+", "np.add", "torch.add", ("1.0", "1.0")),
     _infix("sub", "-", "np.subtract", "torch.sub", ("1.0", "-1.0")),
     _infix("mul", "*", "np.multiply", "torch.mul", ("y", "x")),
@@ -288,6 +299,17 @@ TABLE = (
         derivative=("-sin(x)",),
         cost="transcendental",
         about="the cosine of an angle in radians",
+    ),
+    Function(
+        "atan2",  # 0 at the origin, as its slopes
+        numpy="np.arctan2",
+        python="atan2({0}, {1})",
+        cuda="atan2f({0}, {1})",
+        torch="torch.atan2",
+        arity=2,
+        derivative=("div_or_zero(y, x * x + y * y)", "-div_or_zero(x, x * x + y * y)"),
+        cost="transcendental",
+        about="the angle in radians, from -pi to pi, whose tangent is x / y and whose cosine has the sign of y",
     ),
     Function(
         "step",  # the slope of relu

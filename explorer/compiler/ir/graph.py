@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from string import ascii_lowercase
+from typing import Any, TypeVar
 
 from explorer.compiler.frozen import dataclass, replace
-from explorer.compiler.ir.node import Extent, Line, Node, VerificationError, once
+from explorer.compiler.ir.node import Extent, Line, Node, VerificationError, merge, once
 
 Shape = tuple[Extent, ...]
+Ids = TypeVar("Ids", bound=Any)
+"""Whole numbers: an array of NumPy, or a tensor of PyTorch."""
 
 REDUCTIONS = ("sum", "mean", "max", "min", "product", "norm1", "norm2")
 
@@ -41,12 +45,14 @@ with its matrix transposed and bov with its result transposed, of which backward
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor(Node):
-    """`param E[entity, D]`: its extents are the sizes of its index sets, then its dimensions."""
+    """`param E[entity, D]`: its extents are the sizes of its index sets, then its dimensions. `storage` is what its
+    elements are in memory, one of `ir.storage`."""
 
     name: str
     sets: tuple[str, ...]
     dims: Shape
     kind: str  # "param" (learnt), "input" (given), "structure" (of the graph: norm, in_degree) or "upstream"
+    storage: str = "f32"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +60,28 @@ class IndexMap(Node):
     """`map h: batch -> entity`: an index array over the domain with values in the codomain.
 
     `map r_t: batch -> relation_by_entity = r, t` is several paths of maps as one: it leads to the product of the sets
-    that they lead to, whose elements are numbered in row-major order, as the rows of a tensor over them."""
+    that they lead to, whose elements are numbered in row-major order, as the rows of a tensor over them.
+
+    `map idx_div_100: entry -> quotient = idx // 100` is what is computed of the one path's ids, by divisions of whole
+    numbers one after another."""
 
     name: str
     domain: str
     codomain: str
     paths: tuple[str, ...] = ()
+    divided: tuple[tuple[str, int], ...] = ()  # "//" or "%", each with what is divided by
+
+    def divide(self, ids: Ids) -> Ids:
+        """What is computed of the path's ids; they themselves where nothing is."""
+        for operator, number in self.divided:
+            ids = ids // number if operator == "//" else ids % number
+        return ids
+
+    def count(self, rows: int) -> int:
+        """How many elements such ids may be of, where the path leads to so many."""
+        for operator, number in self.divided:
+            rows = (rows + number - 1) // number if operator == "//" else number
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +188,7 @@ class Value(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Graph(Node):
-    """A whole definition: what it reads, its values in order, and the one it returns."""
+    """A whole definition: what it reads, its values in order, and those that it returns."""
 
     name: str
     family: str
@@ -177,6 +199,26 @@ class Graph(Node):
     result: str
     gradients: tuple[tuple[str, str], ...] = ()  # by tensor: the value that is its gradient
     structure: str = ""  # of an op: "bags", "csr", "coo" or "blocks"
+    further: tuple[str, ...] = ()  # the results behind the first, of `return a, b`
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The values that it returns, in order; one of them may be there twice."""
+        return (self.result, *self.further)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The values that whoever runs it gets: the results, and the gradients."""
+        return (*self.results, *(name for _, name in self.gradients))
+
+    @property
+    def is_one_nest(self) -> bool:
+        """Whether its loops are one nest over a batch, with a number each as the one output: they read nothing but what
+        a caller gives, and reduce nothing but rows."""
+        reduces = any(isinstance(value.operator, Segment) for value in self.values)
+        made = any(entry.divided for entry in self.maps)
+        one = len(self.outputs) == 1 and not self.value(self.result).shape
+        return self.family == "score" and one and not reduces and not made
 
     def wants_gradient(self, tensor: Tensor) -> bool:
         """Whether a backward pass computes a tensor's gradient: of what is learnt, and of an op's weights and values.
@@ -211,6 +253,13 @@ class Graph(Node):
         return extent if isinstance(extent, int) else dict(self.sizes)[extent]
 
 
+def in_order(signature: str) -> str:
+    """A contraction's signature with its letters in order of appearance, so that equal products print alike."""
+    letters = dict.fromkeys(letter for letter in signature if letter.isalpha())
+    names = dict(zip(letters, ascii_lowercase, strict=False))
+    return "".join(names.get(letter, letter) for letter in signature)
+
+
 def plural(index_set: str) -> str:
     """`nodes`, `entries`."""
     if index_set.endswith("y") and index_set[-2:-1] not in "aeiou":
@@ -235,6 +284,17 @@ def operands(operator: Operator) -> tuple[str, ...]:
 def indices_of(operator: Operator) -> tuple[str, ...]:
     """The maps through which an operator gathers."""
     return operator.indices if isinstance(operator, Gather) else ()
+
+
+def with_outputs_renamed(graph: Graph, values: tuple[Value, ...], names: Mapping[str, str]) -> Graph:
+    """The graph of other values, its results and gradients renamed where `names` says so."""
+    return replace(
+        graph,
+        values=values,
+        result=names.get(graph.result, graph.result),
+        further=tuple(names.get(name, name) for name in graph.further),
+        gradients=tuple((tensor, names.get(name, name)) for tensor, name in graph.gradients),
+    )
 
 
 def rename_operands(operator: Operator, names: Mapping[str, str]) -> Operator:
@@ -279,21 +339,24 @@ def print_graph(graph: Graph) -> tuple[Line, ...]:
     lines += [Line(_print_map(entry)) for entry in graph.maps]
     for tensor in graph.tensors:
         extents = ", ".join(str(extent) for extent in (*tensor.sets, *tensor.dims))
-        lines.append(Line(f"  {tensor.kind} {tensor.name}[{extents}]"))
+        stored = f": {tensor.storage}" if tensor.storage != "f32" else ""
+        lines.append(Line(f"  {tensor.kind} {tensor.name}[{extents}]{stored}"))
     rows = [(f"  {value.name} = {_print_operator(value)}", _print_place(value)) for value in graph.values]
     left = max((len(text) for text, _ in rows), default=0)
     middle = max((len(place) for _, place in rows), default=0)
     for value, (text, place) in zip(graph.values, rows, strict=True):
         depends = "{" + ", ".join(value.depends) + "}"
         lines.append(Line(f"{text:<{left}}  : {place:<{middle}}  {depends}", value.origin))
-    lines.append(Line(f"  return {graph.result}", graph.value(graph.result).origin))
+    returned = merge(*(graph.value(name).origin for name in graph.results))
+    lines.append(Line(f"  return {', '.join(graph.results)}", returned))
     lines += [Line(f"  gradient {tensor} = {name}", graph.value(name).origin) for tensor, name in graph.gradients]
     return tuple(lines)
 
 
 def _print_map(entry: IndexMap) -> str:
     product = f" = {', '.join(entry.paths)}" if entry.paths else ""
-    return f"  map {entry.name}: {entry.domain} -> {entry.codomain}{product}"
+    divided = "".join(f" {operator} {number}" for operator, number in entry.divided)
+    return f"  map {entry.name}: {entry.domain} -> {entry.codomain}{product}{divided}"
 
 
 def _print_operator(value: Value) -> str:
@@ -329,13 +392,14 @@ def verify_graph(graph: Graph) -> None:
             steps = {step for path in gather.indices for step in path.split(".")}
             if gather.tensor not in tensors.keys() | defined.keys() or not steps <= {*leads_to, value.index_set}:
                 raise VerificationError(f"{value.name} gathers what is not declared: {gather.tensor}")
-            last = [path.rpartition(".")[2] for path in gather.indices]
-            picked = tuple(leads_to.get(step, step) for step in last)
+            ends = {path: path.rpartition(".")[2] for path in gather.indices}
+            picked = tuple(p if p == value.index_set else leads_to.get(ends[p], ends[p]) for p in gather.indices)
             declared = tensors[gather.tensor].sets if gather.tensor in tensors else (defined[gather.tensor].index_set,)
             if picked != declared:
                 raise VerificationError(f"{value.name} picks {gather.tensor} by {picked}, not by {declared}")
         if not value.origin:
             raise VerificationError(f"{value.name} has no origin")
         defined[value.name] = value
-    if graph.result not in defined:
-        raise VerificationError(f"the result {graph.result} is not defined")
+    for name in graph.results:
+        if name not in defined:
+            raise VerificationError(f"the result {name} is not defined")

@@ -12,7 +12,7 @@ from math import prod
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
-from explorer.compiler.ir.node import Extent, Names
+from explorer.compiler.ir.node import Extent, Names, once
 
 CONTAINERS: Mapping[str, str] = {"negative": "batch"}
 """Sets whose elements belong to one of another, each to as many: a triple's negatives. Their arrays have two leading
@@ -61,6 +61,11 @@ def is_given(entry: IndexMap) -> bool:
     return entry.codomain != "unit" and not containment(entry) and not entry.paths
 
 
+def is_of_fact(entry: IndexMap) -> bool:
+    """Whether a map leads from a score's facts or their negatives, as its ids do; others its text declares."""
+    return entry.domain in CONTAINERS or entry.domain in CONTAINERS.values()
+
+
 def factors(graph: Graph, entry: IndexMap) -> tuple[str, ...]:
     """The sets of which a map of several paths leads to the product: that of each path's end."""
     codomains = {known.name: known.codomain for known in graph.maps}
@@ -69,8 +74,13 @@ def factors(graph: Graph, entry: IndexMap) -> tuple[str, ...]:
 
 def with_products(graph: Graph, counts: Mapping[str, int]) -> dict[str, int]:
     """The sizes of sets, with those of the graph's products of sets."""
-    products = {entry.codomain: factors(graph, entry) for entry in graph.maps if entry.paths}
-    return {**counts, **{name: prod(counts[each] for each in sets) for name, sets in products.items()}}
+    sizes: dict[str, int] = {}
+    for entry in graph.maps:
+        if entry.paths:
+            count = entry.count(prod(counts[each] for each in factors(graph, entry)))
+            known = counts.get(entry.codomain, 0) if entry.divided else 0  # a table may have more rows than are picked
+            sizes[entry.codomain] = max(count, known, sizes.get(entry.codomain, 0))
+    return {**counts, **sizes}
 
 
 STARTS, ORDER = "_ptr", "_order"
@@ -87,21 +97,26 @@ class SetNames:
     @classmethod
     def of(cls, graph: Graph) -> SetNames:
         """The same for every graph with these sets and the same names of its own."""
-        own = {name for name, _ in graph.sizes} | {tensor.name for tensor in graph.tensors}
-        names = Names(own | {entry.name for entry in graph.maps})
-        sets = [s for entry in graph.maps for s in (entry.domain, entry.codomain)]
-        sets += [s for tensor in graph.tensors for s in tensor.sets]
-        sets += [value.index_set for value in graph.values]
-        counts: dict[str, Extent] = {}
-        for index_set in dict.fromkeys(sets):
-            counts[index_set] = count_name(index_set)
-            if graph.family == "score" and index_set != "unit":
-                counts[index_set] = names.new({"batch": "B", "negative": "BN"}.get(index_set, str(counts[index_set])))
-        inverses = {e.name: (names.new(f"{e.name}{STARTS}"), names.new(f"{e.name}{ORDER}")) for e in graph.maps}
-        return cls(counts, inverses)
+        return _set_names(graph)
 
     def taken(self) -> set[str]:
         """All of the names."""
         arrays = {name for pair in self.inverses.values() for name in pair}
         counts = {name for name in self.counts.values() if isinstance(name, str)}
         return arrays | counts | set(map(ends_of, self.counts))
+
+
+@once
+def _set_names(graph: Graph) -> SetNames:
+    own = {name for name, _ in graph.sizes} | {tensor.name for tensor in graph.tensors}
+    names = Names(own | {entry.name for entry in graph.maps})
+    sets = [s for entry in graph.maps for s in (entry.domain, entry.codomain)]
+    sets += [s for tensor in graph.tensors for s in tensor.sets]
+    sets += [value.index_set for value in graph.values]
+    counts: dict[str, Extent] = {}
+    for index_set in dict.fromkeys(sets):
+        counts[index_set] = count_name(index_set)
+        if graph.family == "score" and index_set != "unit":
+            counts[index_set] = names.new({"batch": "B", "negative": "BN"}.get(index_set, str(counts[index_set])))
+    inverses = {e.name: (names.new(f"{e.name}{STARTS}"), names.new(f"{e.name}{ORDER}")) for e in graph.maps}
+    return SetNames(counts, inverses)

@@ -149,12 +149,16 @@ class Reduce(Node):
     them; `lanes` is a power of 2. As a sequential program: nothing.
 
     `reduce y sum over 4 lanes apart 8` joins those of lanes l, l + 8, l + 16 and l + 24: of an accumulator, or of each
-    element of a register tile that is spread over each eight. Only the lanes that take part need come here."""
+    element of a register tile that is spread over each eight. Only the lanes that take part need come here.
+
+    `reduce s sum over 8 lanes in parts`: not by exchanges, but through a tile of the warp's in shared memory, which has
+    an element a lane and serves nothing else."""
 
     target: str
     reduction: str
     lanes: int
     apart: int = 1
+    parts: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +205,13 @@ class CheckedLoad(Load):
     0, and touches no memory, where one is not."""
 
     checked: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShuffledLoad(Load):
+    """`u = vector[w, e, q] shuffled`: a load of a register tile's element that another lane of the warp may hold: it is
+    lane q, for the last dimension has an element a lane. All lanes of the warp come here. As a sequential program: the
+    load."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,7 +360,7 @@ def reads_of(statement: Node) -> tuple[str, ...]:
         case Search():
             atoms = (statement.buffer, statement.value, statement.lower, statement.upper)
         case Reduce():
-            atoms = (statement.target,)
+            atoms = (statement.target, *([statement.parts] if statement.parts else []))
         case Copy():
             atoms = (statement.target, *statement.indices, statement.buffer, *statement.buffer_indices)
         case Multiply():

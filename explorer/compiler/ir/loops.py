@@ -11,6 +11,7 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.functions import SIGNS
 from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.node import Atom, Extent, Line, Node, VerificationError, once, walk
+from explorer.compiler.ir.storage import element_bytes
 
 INFIX_INDEX = {"add": "+", "sub": "-", "mul": "*", "div": "//", "mod": "%"}
 COMPARISONS = {"less": "<", "at_most": "<=", "equal": "=="}
@@ -23,16 +24,29 @@ SEGMENT_ENDS = ("unless_empty", "segment_mean")
 @dataclass(frozen=True, kw_only=True)
 class Buffer(Node):
     """An array in memory: `kind` is "param", "input", "structure", "index" (i32), "temporary" (written by an earlier
-    kernel) or "output"; all but index arrays hold f32. An output starts as zeros, so that sums can be taken in it."""
+    kernel) or "output"; all but index arrays hold f32, or what a load makes f32 of, by its `storage`. An output starts
+    as zeros, so that sums can be taken in it."""
 
     name: str
     kind: str
     extents: tuple[Extent, ...]
+    storage: str = "f32"
 
     @property
     def type(self) -> str:
-        """The element type: index arrays hold i32, all else f32."""
+        """The type of what a load gives: of index arrays i32, of all else f32."""
         return "i32" if self.kind == "index" else "f32"
+
+    @property
+    def declared(self) -> str:
+        """`E[entity, D]`, with what it is stored in where that is not 32 bits: `T[row, D]: bf16`."""
+        stored = f": {self.storage}" if self.storage != "f32" else ""
+        return f"{element(self.name, self.extents)}{stored}"
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of an element in memory."""
+        return element_bytes(self.storage)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +253,7 @@ def print_kernel(kernel: Kernel) -> tuple[Line, ...]:
     lines = [Line(f"kernel {kernel.name}  template {kernel.template}")]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))
-    lines += [Line(f"  {buffer.kind} {element(buffer.name, buffer.extents)}") for buffer in kernel.buffers]
+    lines += [Line(f"  {buffer.kind} {buffer.declared}") for buffer in kernel.buffers]
     return (*lines, *print_body(kernel.body, 1))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.access.dlc import DlcProgram, print_dlc
@@ -19,14 +19,24 @@ from explorer.compiler.ir.print.kernels import print_scheduled
 AnyProgram = Kernel | ScheduledKernel | SlcProgram | DlcProgram
 
 
+class Packing(NamedTuple):
+    """A layout: each row of an array of vectors has their `length` numbers, then one of each array of `scalars`."""
+
+    vectors: str
+    length: Extent
+    scalars: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Module(Node):
     """Programs of one IR. What one writes as an output, later ones read as a temporary of the same name; `result`
-    names the output that is the definition's, `gradients` those of the learnt tensors, by tensor.
+    names the output that is the definition's, `further` those behind it where it returns several, and `gradients` those
+    of the learnt tensors, by tensor.
 
     `inverses` are by index array of a batch the one that orders the batch by it: of these both may be at hand, so a sum
     over a segment of the order may as well be taken element by element. `products` are by name the index arrays that
-    are none, but several as one: each of theirs with the extent of what it leads to, the last counting fastest."""
+    are none, but several as one: each of theirs with the extent of what it leads to, the last counting fastest.
+    `packed` are, of loops, the arrays whose rows hold elements of others too."""
 
     name: str
     result: str
@@ -34,12 +44,26 @@ class Module(Node):
     programs: tuple[AnyProgram, ...]
     inverses: tuple[tuple[str, str], ...] = ()
     products: tuple[tuple[str, tuple[tuple[str, Extent], ...]], ...] = ()
+    further: tuple[str, ...] = ()
+    packed: tuple[Packing, ...] = ()
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The outputs that the definition returns, in order; one may be there twice."""
+        return (self.result, *self.further)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The outputs that a caller gets: the results, and the gradients."""
+        return (*self.results, *(name for _, name in self.gradients))
 
 
 def print_module(module: Module) -> tuple[Line, ...]:
     """What the module is for, the instances of its kernels, and its programs, each behind an empty line."""
     gradients = ", ".join(f"{tensor} = {buffer}" for tensor, buffer in module.gradients)
-    head = f"module {module.name}  result {module.result}" + (f"  gradient {gradients}" if gradients else "")
+    head = f"module {module.name}  result {', '.join(module.results)}" + (
+        f"  gradient {gradients}" if gradients else ""
+    )
     kernels = tuple(program for program in module.programs if isinstance(program, Kernel))
     inverses = ", ".join(f"{entry} = {order}" for entry, order in module.inverses)
     head += f"  inverse {inverses}" if inverses else ""
@@ -48,6 +72,8 @@ def print_module(module: Module) -> tuple[Line, ...]:
         for name, factors in module.products
     )
     head += f"  product {products}" if products else ""
+    packed = ", ".join(f"{row.vectors} = [{row.length}, {', '.join(row.scalars)}]" for row in module.packed)
+    head += f"  packed {packed}" if packed else ""
     lines = [Line(head), *print_instances(kernels)]
     for program in module.programs:
         lines += [Line(""), *print_program(program)]

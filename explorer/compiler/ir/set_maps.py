@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.work import work_of
 
 PAIR_MAPS = {
@@ -23,9 +25,17 @@ PAIR_MAPS = {
 THROUGH = {("dst_pair", "dst"): "dst_pair_node", ("src_pair", "src"): "src_pair_node"}
 """An edge's end is its pair's node: along the first map, the second goes on as the third."""
 
-SORTED_MAPS = frozenset({"dst", "dst_pair", "dst_pair_node", "src_pair_etype", "bag", "query", "row"})
-"""The maps by which their domain is sorted: edges by (dst, etype), pairs of a node or of a type side by side, entries
-of a bag and nonzeros of a row likewise."""
+SORTED_MAPS = {
+    "dst": "edge",
+    "dst_pair": "edge",
+    "dst_pair_node": "dst_pair",
+    "src_pair_etype": "src_pair",
+    "bag": "entry",
+    "query": "entry",
+    "row": "nonzero",
+}
+"""The maps by which their domain, which is beside each, is sorted: edges by (dst, etype), pairs of a node or of a type
+side by side, entries of a bag and nonzeros of a row likewise. A score's arguments may have such names, and no order."""
 
 HOMES: tuple[tuple[frozenset[str], str, str], ...] = (
     (frozenset({"etype"}), "etype", "etype"),
@@ -44,6 +54,17 @@ STEPS = {
     "dst_pair": {"dst": "dst_pair_node", "etype": "dst_pair_etype"},
 }
 """For each of those maps, the maps of edges as seen from its set; "node" and "etype" are the set's identity."""
+
+
+def is_sorted(entry: IndexMap) -> bool:
+    """Whether a map's domain is in its order: a segment's elements stand next to one another."""
+    return SORTED_MAPS.get(entry.name) == entry.domain
+
+
+def holds_sorted(array: Buffer) -> bool:
+    """Whether an array of indices is such a map, and so ascends."""
+    domain = SORTED_MAPS.get(array.name)
+    return domain is not None and array.extents == (count_name(domain),)
 
 
 def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:

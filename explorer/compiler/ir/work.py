@@ -35,8 +35,8 @@ def row_flop(graph: Graph, value: Value) -> int:
 
 
 def used_values(graph: Graph) -> list[Value]:
-    """The values that the result needs, in order."""
-    needed = {graph.result}
+    """The values that the results need, in order."""
+    needed = set(graph.results)
     used = []
     for value in reversed(graph.values):
         if value.name in needed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from explorer.compiler.decisions import grouped
@@ -18,8 +19,8 @@ from explorer.compiler.ir.print.in_place import written_in_place
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Mark, Report, ScheduledNest
-from explorer.compiler.schedule.chunks.strategy import schedule_chunks
 from explorer.compiler.schedule.distribute.by_elements import add_elements
+from explorer.compiler.schedule.distribute.chunk_parts import chunks_first
 from explorer.compiler.schedule.distribute.duplicates import Repeated
 from explorer.compiler.schedule.distribute.fission import split_stages, walked_by_few
 from explorer.compiler.schedule.distribute.flatten_negatives import flatten_negatives
@@ -27,6 +28,7 @@ from explorer.compiler.schedule.distribute.join_segments import join_segments
 from explorer.compiler.schedule.distribute.join_sums import joined, sums_together
 from explorer.compiler.schedule.distribute.long_sums import added, sum_in_pieces
 from explorer.compiler.schedule.distribute.products.cut_products import cut_products
+from explorer.compiler.schedule.distribute.products.split_terms import split_terms
 from explorer.compiler.schedule.distribute.scatter import scatter_sums
 from explorer.compiler.schedule.distribute.split_rows import split_rows
 from explorer.compiler.schedule.distribute.split_segments import split_segments
@@ -36,7 +38,9 @@ from explorer.compiler.schedule.edit.dead_code import without_unread
 from explorer.compiler.schedule.edit.guards import within_extents
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
+from explorer.compiler.schedule.inspect.compressed import Compression
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
+from explorer.compiler.schedule.repack import repack
 from explorer.compiler.schedule.reuse import Trials, scheduled_once
 from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts, waits_long
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
@@ -56,6 +60,7 @@ from explorer.compiler.schedule.strategies import (
     SPLIT_ROWS,
     SPLIT_SEGMENTS,
     SPLIT_SUMS,
+    SPLIT_TERMS,
     STAGES,
     STRATEGY,
     WARPS,
@@ -68,7 +73,7 @@ from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge
 from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
-PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, SEGMENT_PARTS, SPLIT_SEGMENTS, SPLIT_ELEMENTS)
+PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_TERMS, SPLIT_ROWS, SEGMENT_PARTS, SPLIT_SEGMENTS, SPLIT_ELEMENTS)
 """The strategies that take a nest apart, whose kernels are scheduled in their turn."""
 Made = ScheduledKernel | loops.Kernel
 Step = TypeVar("Step", ScheduledKernel, Made)
@@ -106,13 +111,13 @@ def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel 
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
             return kernels[0]
-        steps = streaming(result, kernels)
+        steps = streaming((result,), kernels)
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
-    kept = (program.result, *(name for _, name in program.gradients))
-    steps = _finished(nests, _scheduled(nests, kept, program, report), report)
+    steps = repack(_scheduled(nests, program.kept, program, report), program.packed, report)
+    steps = _finished(nests, steps, report)
     say_unread(program, steps, report)
-    return replace(program, programs=streaming(program.result, steps), inverses=(), products=())
+    return replace(program, programs=streaming(program.results, steps), inverses=(), products=(), packed=())
 
 
 def _finished(
@@ -148,7 +153,8 @@ def _scattered(
     said, changed = report.mark(), True
     try:
         inverses, products = (module.inverses, module.products) if module is not None else ((), ())
-        flat = flatten_negatives(scatter_sums(nests, inverses, products, report), report)
+        scattered = scatter_sums(nests, inverses, products, report)
+        flat = flatten_negatives(scattered, report, every=report.options.inspect == "chunks")
         changed = flat.count is not None or list(map(id, flat.kernels)) != list(map(id, nests))
         most = most_bytes if changed else report.target.shared_most
         return tuple(with_count(step, flat.count) for step in _each_scheduled(flat.kernels, kept, report, most))
@@ -168,10 +174,11 @@ def _each_scheduled(
         report.nests.clear()
     made: list[tuple[int, int]] = []
     steps: list[ScheduledKernel] = []
+    compression = Compression(nests, scheduling.groupings.names, report)
     for nest in nests:
         if report.nests is not None:
             report.nests[nest.name] = partial(scheduling.apart().again, nest)
-        steps += scheduling.kernels_once(nest)
+        steps += compression.encoded(scheduling.kernels_once(nest))
         made.append((len(steps), len(report.choices)))
     named = named_apart(steps)
     begins = [(0, first), *made[:-1]]
@@ -224,9 +231,9 @@ class _Scheduling:
 
     def kernels_once(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels, those of before where they would be the same."""
-        module = frozenset(self.maps.items()), self.repeated.wanted, self.groupings.handed
-        key = (kernel, self.most_bytes, *module)
-        return scheduled_once(key, self.report, self.groupings, self.repeated, lambda: self.kernels(kernel))
+        module = tuple(sorted(self.maps.items(), key=itemgetter(0))), self.repeated.wanted, self.groupings.handed
+        made_of = (kernel, self.most_bytes, *module)
+        return scheduled_once(made_of, self.report, self.groupings, self.repeated, lambda: self.kernels(kernel))
 
     def kernels(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
         """A nest's kernels, of the strategy that the policy wants, or the first of the usual ones that fits; those of
@@ -272,7 +279,8 @@ class _Scheduling:
         strategy of sums where one is for it; else a warp an iteration."""
         if self.report.options.inspect == "chunks":
             yield CHUNKS
-        yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
+        yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_TERMS)
+        yield from (SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
         for strategy in usual_of_sums(kernel, self.report):
             if strategy == ROWS:
                 yield from self._before_rows(kernel)
@@ -314,7 +322,7 @@ class _Scheduling:
         report, groupings, names = self.report, self.groupings, self.groupings.names
         match strategy:
             case "chunks":
-                return schedule_chunks(kernel, report)
+                return chunks_first(kernel, names, report)
             case "gemm":
                 return schedule_products(kernel, groupings, report)
             case "gemm_of_sums":
@@ -325,6 +333,8 @@ class _Scheduling:
                 return split_sums(kernel, names)
             case "stages":
                 return self._stages(kernel)
+            case "split_terms":
+                return split_terms(kernel, names)
             case "split_rows":
                 return split_rows(kernel, names, self.maps)
             case "long_sums":

@@ -1,8 +1,11 @@
-"""Nests that were scheduled before, for the same text: none is scheduled again that would become the same.
+"""Nests that were scheduled before, for the same text or an earlier one: none is scheduled again that would become the
+same.
 
-A nest's kernels depend on the nest, on what the policy wants of the decisions that were asked for, and on what the
-nests before it have left: names that are taken, groupings that are made, parts that repeat. All of that is written down
-when it is scheduled, and looked at before it is used again; so a program comes out as if it were scheduled whole.
+A nest's kernels depend on the nest, on the options and the counts, on what the policy wants of the decisions that were
+asked for, and on what the nests before it have left: names that are taken, groupings that are made, parts that repeat.
+All of that is written down when it is scheduled, and looked at before it is used again; so a program comes out as if it
+were scheduled whole. Another text may have the same nest from other places: that is another one, for its kernels have
+the places from it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 from explorer.compiler.decisions import Decision, Domain, Policy, Value
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.exactly import Exactly, exactly_equal
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.report import Report, Said
 from explorer.compiler.schedule.distribute.duplicates import Repeated
@@ -87,7 +91,7 @@ class Left:
 
     def fits(self, known: Mapping[Any, Any]) -> bool:
         """Whether what was looked at is the same now."""
-        return all(known.get(key) == value for key, value in self.looked_at.items())
+        return all(exactly_equal(known.get(key), value) for key, value in self.looked_at.items())
 
 
 @dataclass(frozen=True)
@@ -119,13 +123,15 @@ class ScheduledBefore:
 
 
 def scheduled_once(
-    key: Hashable, report: Report, groupings: Groupings, repeated: Repeated, make: Callable[[], Kernels]
+    of: Hashable, report: Report, groupings: Groupings, repeated: Repeated, make: Callable[[], Kernels]
 ) -> Kernels:
-    """The kernels of the nest of a key, which `make` makes where they have not been kept, or something has changed that
-    they depend on."""
+    """The kernels `of` a nest, and of what else they are made, which `make` makes where they have not been kept, or
+    something has changed that they depend on."""
     kept, policy = report.kept, report.policy
     if kept is None or policy is None or report.told != len(report.choices):
         return make()
+    counts = report.counts
+    key = Exactly(of), report.options, counts.name, tuple(counts.rows.items()), counts.estimated
     before: ScheduledBefore | None = kept.get(key, lambda version: version.taken_again(report, groupings, repeated))
     if before is not None:
         return before.kernels

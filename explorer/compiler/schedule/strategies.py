@@ -10,6 +10,7 @@ GEMM_OF_SUMS = "gemm_of_sums"
 CUT_PRODUCTS = "cut_products"
 SPLIT_SUMS = "split_sums"
 STAGES = "stages"
+SPLIT_TERMS = "split_terms"
 SPLIT_ROWS = "split_rows"
 OUTER_PRODUCTS = "outer_products"
 LONG_SUMS = "long_sums"
@@ -23,12 +24,13 @@ ELEMENTS = "elements"
 SEGMENT_PARTS = "segment_parts"
 WARPS = "warps"
 FITS = {
-    CHUNKS: "a score of a batch, without gradients and negatives",
+    CHUNKS: "a score of a batch, or a part of its backward pass",
     GEMM: "a nest that starts with products of rows and matrices",
     GEMM_OF_SUMS: "a nest that starts with products of sums and matrices",
     CUT_PRODUCTS: "a nest with products inside that can be cut out",
     SPLIT_SUMS: "a nest whose iterations take sums over segments",
     STAGES: "a nest with a sum over a whole set, and what goes with it",
+    SPLIT_TERMS: "a sum of several outer products",
     SPLIT_ROWS: "a nest of few iterations, whose sums are of rows",
     OUTER_PRODUCTS: "a sum of outer products",
     LONG_SUMS: "a sum over a whole set",

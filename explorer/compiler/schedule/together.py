@@ -30,15 +30,15 @@ def with_count(kernel: ScheduledKernel, count: tuple[str, Count] | None) -> Sche
     return replace(kernel, counts=(count, *kernel.counts)) if count[0] in named else kernel
 
 
-def streaming(result: str, kernels: tuple[ScheduledKernel, ...]) -> tuple[ScheduledKernel, ...]:
-    """The kernels, those over pieces storing the program's result past the caches if nothing reads it again."""
-    nodes = [node for kernel in kernels for node in walk(kernel)]
-    if any(isinstance(node, loops.Load) and node.buffer == result for node in nodes):
-        return kernels
+def streaming(results: tuple[str, ...], kernels: tuple[ScheduledKernel, ...]) -> tuple[ScheduledKernel, ...]:
+    """The kernels, those over pieces storing each of the program's results past the caches if nothing reads it
+    again."""
+    loaded = {node.buffer for kernel in kernels for node in walk(kernel) if isinstance(node, loops.Load)}
 
     def one(kernel: ScheduledKernel) -> ScheduledKernel:
-        stores = any(isinstance(node, loops.Store) and node.target == result for node in walk(kernel))
-        over_pieces = kernel.template == "nonzeros" and stores
-        return replace(kernel, streamed=(*kernel.streamed, result)) if over_pieces else kernel
+        stored = {node.target for node in walk(kernel) if isinstance(node, loops.Store)} - loaded
+        streamed = tuple(result for result in dict.fromkeys(results) if result in stored)
+        over_pieces = kernel.template == "nonzeros" and streamed
+        return replace(kernel, streamed=(*kernel.streamed, *streamed)) if over_pieces else kernel
 
     return tuple(map(one, kernels))

@@ -16,6 +16,7 @@ CHUNK_OPTIONS = tuple(field.name for field in fields(Options) if field.name.star
 ROWS = ("block_columns", "preload", "balance")
 """Options of sums over segments whose rows are shared out."""
 WHY_NOT = {
+    "encoding": "no kernel reads which row, destination or list an element is of",
     "split": "no sum over segments, such as a matrix's rows or a node's edges, is shared out among lanes",
     "chunk": "no sum over segments is split by nonzeros",
     "lanes": "no sum over segments and no dot product of rows is shared out among lanes",
@@ -36,7 +37,7 @@ def say_unread(program: loops.Kernel | Module, kernels: Sequence[ScheduledKernel
     chosen = _chosen(report, CHUNK_OPTIONS)
     chosen += ["inspect=chunks"] if report.options.inspect == "chunks" else []
     if chosen and "chunks" not in templates:
-        report.refused(f"{name}: {', '.join(chosen)}: nothing, for {_why_no_chunks(program, report.options)}")
+        report.refused(f"{name}: {', '.join(chosen)}: nothing, for {_why_no_chunks(report.options)}")
     if precision != "float32" and "gemm" not in templates:
         report.refused(f"{name}: multiply in {precision}: nothing, for no product of rows and matrices is by tiles")
     by_reason: dict[str, list[str]] = {}
@@ -60,16 +61,12 @@ def unasked(report: Report) -> Iterator[tuple[str, Value, str]]:
             yield key, value, known
 
 
-def _why_no_chunks(program: loops.Kernel | Module, options: Options) -> str:
-    """Why nothing is inspected by chunks, which are of a batch's triples with one score each; only a batch's scores
-    without their gradients are one nest."""
+def _why_no_chunks(options: Options) -> str:
+    """Why nothing is inspected by chunks, which are of a batch's triples; what a score's own nests lack is said of
+    each."""
     if options.inspect != "chunks":
         return "inspect is not chunks"
-    if options.negatives is not None:
-        return f"chunks are of triples with one score each, and these have {options.negatives.count} candidates"
-    if isinstance(program, Module):
-        return "chunks are of a batch's scores, without gradients"
-    return "this score is not inspected by chunks"
+    return "no chunks are made of it, which are of a batch of triples"
 
 
 def _chosen(report: Report, options: Sequence[str] | dict[str, str]) -> list[str]:

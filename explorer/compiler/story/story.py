@@ -173,4 +173,3 @@ def _saved(compilation: Compilation, operation: Span, report: PassReport) -> lis
 
 def _changed(what: str, before: int, after: int) -> list[Json]:
     return [{"what": what, "before": before, "after": after}] if before != after else []
-

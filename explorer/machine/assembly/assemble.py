@@ -40,7 +40,7 @@ def assemble(program: dlc.DlcProgram, binding: Binding, cores: int = 1) -> Assem
         push_nodes=tuple(access.push_nodes),
         stores=table_of(StoreRow, access.stores),
         inner=tuple(access.inner),
-        buffers=np.array(access.buffers, np.int64).reshape(-1, 2),
+        buffers=np.array(access.buffers, np.int64).reshape(-1, 3),
         records=access.records(),
         iterations=sum(
             len(range(low, high, traversal.stride))

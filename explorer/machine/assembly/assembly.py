@@ -82,7 +82,7 @@ class Assembly:
     push_nodes: tuple[Node, ...]  # what each of these is a part of
     stores: Table[StoreRow]
     inner: tuple[bool, ...]  # of each traversal, whether it is an innermost one
-    buffers: Integers  # [buffers, 2]: first word in the image, length
+    buffers: Integers  # [buffers, 3]: first word in the image, length, elements that memory has in a word
     records: int | None  # that a run pushes, `done` included; None if that depends on data
     iterations: int  # of all outermost traversals
     slices: dict[int, list[int]]  # registers of the access unit that differ by core: the bounds of its part

@@ -13,6 +13,7 @@ from explorer.compiler.ir.access.lengths import with_lengths
 from explorer.compiler.ir.index_sets import ENDS, counted
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent
+from explorer.compiler.stored import rounded
 from explorer.machine.parameters import LINE_BYTES, WORD_BYTES
 
 LINE_WORDS = LINE_BYTES // WORD_BYTES
@@ -24,10 +25,12 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Binding:
-    """Sizes by name, and where each read-only buffer lies in the image (first word, length), lines apart."""
+    """Sizes by name, and where each read-only buffer lies in the image (first word, length, elements a word), lines
+    apart. The image has a word for each element, what a load of it gives; of elements that are stored in less, memory
+    has several in a word, from the same first one on, and that is what addresses count."""
 
     sizes: dict[str, int]
-    places: dict[str, tuple[int, int]]
+    places: dict[str, tuple[int, int, int]]
     image: NDArray[np.int32]
 
     def number(self, extent: Extent) -> int:
@@ -62,12 +65,13 @@ def bind(program: DlcProgram, inputs: Mapping[str, NDArray[np.generic]]) -> Bind
         _fit(buffer, array, sizes)
         arrays[buffer.name] = _words(buffer, array)
     _derive_ends(sizes)
+    stored = {buffer.name: buffer.element_bytes for buffer in program.buffers}
     places, total = {}, 0
     for name, words in arrays.items():
-        places[name] = (total, words.size)
+        places[name] = (total, words.size, WORD_BYTES // stored[name])
         total += -(-words.size // LINE_WORDS) * LINE_WORDS
     image = np.zeros(total, np.int32)
-    for name, (first, length) in places.items():
+    for name, (first, length, _) in places.items():
         image[first : first + length] = arrays[name]
     return Binding(sizes, places, image)
 
@@ -100,7 +104,7 @@ def _fit(buffer: Buffer, array: NDArray[np.generic], sizes: dict[str, int]) -> N
 def _words(buffer: Buffer, array: NDArray[np.generic]) -> NDArray[np.int32]:
     """The elements as 32-bit words, flat."""
     if buffer.type == "f32":
-        return np.ascontiguousarray(array, np.float32).reshape(-1).view(np.int32)
+        return np.ascontiguousarray(rounded(array, buffer.storage)).reshape(-1).view(np.int32)
     if not np.issubdtype(array.dtype, np.integer):
         raise InputError(f"{buffer.name} holds {array.dtype}, but must hold whole numbers")
     limits = np.iinfo(np.int32)

@@ -190,21 +190,22 @@ def _slow(core: Core, amount: int, operands: float, latency: float) -> float:
 
 @part
 def _access(core: Core, row: CoreOperation, where: int, operands: float) -> float:
-    """Memory by parts of a line's size: a load, a store, or a load, an operation and a store."""
-    first = where // LANES + row.base
+    """Memory by parts of as many elements as a line has words: a load, a store, or a load, an operation and a store."""
+    first = where // LANES
     end = first + where % LANES
     done = operands
     while first < end:
         last = min(first + LINE_WORDS, end) - 1
+        begin, until = row.base + first // row.packed, row.base + last // row.packed
         value = operands
         if row.kind != STORE:
-            there = _load(core, first, last, core.ready[row.first])
+            there = _load(core, begin, until, core.ready[row.first])
             done = max(done, there)
             value = max(value, there)
         if row.kind == UPDATE:
             value = _work(core, 1, value, row.latency)
         if row.kind != LOAD:
-            _store(core, first, last, value)
+            _store(core, begin, until, value)
         first = last + 1
     return done
 

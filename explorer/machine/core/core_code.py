@@ -42,6 +42,7 @@ class CoreOperation:
     third: int
     result: int
     base: int  # of an array in the image: its first word
+    packed: int  # elements that memory has in a word
     unforeseen: int  # whether a loop's end never is foreseen
     latency: float
 
@@ -109,12 +110,13 @@ class _Writer:
         result: int | None = None,
         latency: float = 0.0,
         base: int = 0,
+        packed: int = 1,
         unforeseen: bool = False,
     ) -> list[float]:
         """Fields of a CoreOperation."""
         first, second, third, *_ = (*sources, *[self._at.none] * 3)
         target = self._at.sink if result is None else result
-        return [kind, amount, first, second, third, target, base, int(unforeseen), latency]
+        return [kind, amount, first, second, third, target, base, packed, int(unforeseen), latency]
 
     def access(self, at: int) -> list[float]:
         """An instruction of the access unit."""
@@ -127,7 +129,8 @@ class _Writer:
             case op.NEXT:
                 return self._row(BRANCH, LOOP_STEP, (a, b), a, 1.0, unforeseen=b in self._written)
             case op.LOAD:
-                return self._row(LOAD, 0, (b,), a, base=int(assembly.buffers[assembly.loads[c].buffer, 0]))
+                base, _, packed = map(int, assembly.buffers[assembly.loads[c].buffer])
+                return self._row(LOAD, 0, (b,), a, base=base, packed=packed)
             case op.STORE:
                 row = assembly.stores[a]
                 base = self._outputs + int(assembly.arrays[row.array].first)

@@ -85,8 +85,8 @@ class Access(NamedTuple):
     loads: Table[LoadRow]
     pushes: Table[PushRow]
     stores: Table[StoreRow]
-    buffers: Integers  # [buffers, 2]: first word in the image, length
-    image: NDArray[np.int32]  # all read-only buffers, as words
+    buffers: Integers  # [buffers, 3]: first word in the image, length, elements that memory has in a word
+    image: NDArray[np.int32]  # all read-only buffers, each element as the word that a load of it gives
     registers: Integers
     ready: Times  # when a register's value is there
     traversals: Table[Traversing]
@@ -196,12 +196,13 @@ def _load(unit: Access, memory: Memory, result: int, index: int, load: int) -> i
         state.detail = first if first < 0 else first + lanes - 1
         state.limit = length
         return op.BAD_ADDRESS
-    address = unit.buffers[row.buffer, 0] + first
+    base, packed = unit.buffers[row.buffer, 0], unit.buffers[row.buffer, 2]
     ready = unit.ready[index]
     there = ready
     for lane in range(lanes):
-        registers[result + lane] = unit.image[address + lane]
-    for line in range(address // LINE_WORDS, (address + lanes - 1) // LINE_WORDS + 1):
+        registers[result + lane] = unit.image[base + first + lane]
+    begin, last = base + first // packed, base + (first + lanes - 1) // packed
+    for line in range(begin // LINE_WORDS, last // LINE_WORDS + 1):
         if line != unit.held[load].line:
             unit.held[load].line = line
             _ask(unit, memory, load, line, ready)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,16 @@ edges is Hector's for fb15k (26 %) and am (57 %), §4.3."""
 
 
 @dataclass(frozen=True, eq=False)
+class DeclaredMap:
+    """A map from edges or nodes to a set of so many elements, which a layer's text declares."""
+
+    domain: str
+    codomain: str
+    count: int
+    ids: Ids
+
+
+@dataclass(frozen=True, eq=False)
 class RelationalGraph:
     """Edge i goes from src[i] to dst[i] and has type etype[i]; node v has type ntype[v]."""
 
@@ -82,6 +92,8 @@ class RelationalGraph:
     dst: Ids
     etype: Ids
     ntype: Ids
+    declared: Mapping[str, DeclaredMap] = field(default_factory=dict)
+    """The maps that a layer declares beside these, by name."""
 
     @property
     def num_edges(self) -> int:
@@ -90,7 +102,8 @@ class RelationalGraph:
 
     def arrays(self) -> dict[str, Ids]:
         """Its arrays by the names that a layer's maps have."""
-        return {"src": self.src, "dst": self.dst, "etype": self.etype, "ntype": self.ntype}
+        declared = {name: each.ids for name, each in self.declared.items()}
+        return {"src": self.src, "dst": self.dst, "etype": self.etype, "ntype": self.ntype, **declared}
 
 
 def load_graph(source: str, data_dir: Path | None = None) -> RelationalGraph:

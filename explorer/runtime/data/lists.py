@@ -5,10 +5,8 @@ A problem with a source is an InputError, as for triples.
 
 from __future__ import annotations
 
-import logging
 import zipfile
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -146,12 +144,7 @@ def available_lists(data_dir: Path | None) -> list[dict[str, Any]]:
         *_offered_matrices(),
         *({"name": name, "label": f"{name} (generated)", "for": "matrix"} for name in ("tiny", "small")),
     ]
-    offered: list[dict[str, Any]] = []
-    for path in inputs.data_files(data_dir) if data_dir is not None else ():
-        status = path.stat()
-        found = _summarise(path, status.st_mtime_ns, status.st_size)
-        if found is not None:
-            offered.append(dict(found))
+    offered = inputs.summaries(data_dir, summary_of)
     return [*offered, *({**entry, "generated": True} for entry in generated)]
 
 
@@ -185,16 +178,6 @@ def whole_matrices() -> list[dict[str, Any]]:
         }
         for name, preset in MATRIX_PRESETS.items()
     ]
-
-
-@lru_cache(maxsize=64)
-def _summarise(path: Path, modified: int, size: int) -> dict[str, Any] | None:
-    """A file's entry in `available_lists`, kept until its time or size changes; None where it cannot be read."""
-    try:
-        return summary_of(path)
-    except InputError as error:
-        logging.getLogger(__name__).warning("not offered: %s", error)
-        return None
 
 
 def summary_of(path: Path) -> dict[str, Any]:

@@ -32,3 +32,9 @@ def standard_normal(seed: list[int], shape: tuple[int, ...], divisor: float = 1.
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(draw, range(len(parts)), parts))
     return values
+
+
+def whole(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Drawn numbers as whole ones of 8 bits, as large as these may be: what quantising a table makes of it."""
+    largest = np.abs(values).max(initial=0.0)
+    return np.rint(values * np.float32(127 / largest)) if largest else values

@@ -115,18 +115,25 @@ def available(data_dir: Path | None) -> list[dict[str, Any]]:
 
 def available_files(data_dir: Path | None) -> list[dict[str, Any]]:
     """The readable files of `data_dir` as `available` has them (others are logged)."""
-    offered: list[dict[str, Any]] = []
+    return summaries(data_dir, summary_of)
+
+
+def summaries(data_dir: Path | None, summary_of: Callable[[Path], dict[str, Any]]) -> list[dict[str, Any]]:
+    """An entry for each file of `data_dir` that can be read; others, for which it raises InputError, are logged."""
+    found: list[dict[str, Any]] = []
     for path in data_files(data_dir) if data_dir is not None else ():
         status = path.stat()
-        summary = _summarise(path, status.st_mtime_ns, status.st_size)
+        summary = _summarise(summary_of, path, status.st_mtime_ns, status.st_size)
         if summary is not None:
-            offered.append(dict(summary))
-    return offered
+            found.append(dict(summary))
+    return found
 
 
-@lru_cache(maxsize=64)
-def _summarise(path: Path, modified: int, size: int) -> dict[str, Any] | None:
-    """A file's entry in `available`, kept until its time or size changes; None where it cannot be read."""
+@lru_cache(maxsize=128)
+def _summarise(
+    summary_of: Callable[[Path], dict[str, Any]], path: Path, modified: int, size: int
+) -> dict[str, Any] | None:
+    """A file's entry, kept until its time or size changes; None where it cannot be read."""
     try:
         return summary_of(path)
     except InputError as error:

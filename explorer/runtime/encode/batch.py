@@ -12,18 +12,24 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, IndexMap, Tensor
+from explorer.compiler.ir.index_sets import is_given, is_of_fact
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.storage import ROUNDED
+from explorer.compiler.ir.work import elements
+from explorer.compiler.language.names.structures import NEGATIVE
 from explorer.runtime import liveness
 from explorer.runtime.arrays import extents_of
+from explorer.runtime.data.normal import whole
 from explorer.runtime.data.triples import InputError, Triples
 from explorer.runtime.encode import scores as score_inputs
+from explorer.runtime.encode.declared import DRAWN, declared_in, drawn_maps, made_sizes
 
 MEMORY_LIMIT = 2 << 30
 """The most bytes that all arrays of a run may take together, unless the caller says otherwise."""
 
-ROLES = ("head", "relation", "tail")
-"""What a score's first, second and third parameter is."""
+TRIPLE = {"head": "entity", "relation": "relation", "tail": "entity"}
+"""What a triple has, and the set that each is of."""
 
 PLURALS = {"entity": "entities", "relation": "relations"}
 
@@ -56,9 +62,12 @@ def draw(
     """The inputs of a run by name, the same for the same arguments.
 
     Ids are int32 [batch], drawn from the triples with replacement; with negatives the corrupted ids are
-    [batch, count], uniform over the entities. Tensors are float32, normal with a deviation of 1 / sqrt(last
-    dimension), so that sums over rows neither grow nor vanish with the sizes. Raises InputError where the arrays
-    would take more than `limit` bytes (`shown` says what that is); that is decided before any of them is made.
+    [batch, count], uniform over their set, and so are a text's own negatives. A score's first entity is a triple's
+    head, its second the tail, its first relation the triple's, and all other ids are uniform over their sets, those
+    of maps that the text declares too. Tensors
+    are float32, normal with a deviation of 1 / sqrt(last dimension), so that sums over rows neither grow nor vanish
+    with the sizes. Raises InputError where the arrays would take more than `limit` bytes (`shown` says what that is);
+    that is decided before any of them is made.
     """
     if batch < 1:
         raise InputError(f"a batch has at least 1 triple, not {batch}")
@@ -66,31 +75,50 @@ def draw(
     if not isinstance(graph, Graph):
         raise TypeError("only a compilation that succeeded has inputs")
     negatives = compilation.options.negatives
-    count = negatives.count if negatives else 0
+    count, replaces = (negatives.count, negatives.replaces) if negatives else (0, False)
     shapes = {tensor.name: _shape(graph, tensor, triples, (batch, count)) for tensor in graph.tensors}
     arrays = [*_plan(graph, shapes, batch, count), *_training(compilation, graph, triples, batch, count)]
     _check_memory(arrays, limit, shown or f"the limit of {_gib(limit)}")
 
     random = np.random.default_rng(seed)
     rows = random.integers(0, len(triples.h), size=batch)
-    columns = dict(zip(ROLES, (triples.h, triples.r, triples.t), strict=True))
-    inputs: dict[str, npt.NDArray[Any]] = {}
-    for role, entry in zip(ROLES, _ends(graph), strict=True):
-        inputs[entry.name] = columns[role][rows]
-        if negatives and negatives.end == role:
-            inputs[entry.name] = random.integers(0, triples.num_entities, size=(batch, count), dtype=np.int32)
-    for name, shape in shapes.items():
-        inputs[name] = _draw_tensor(name, shape, seed)
+    columns = {"entity": [triples.h, triples.t], "relation": [triples.r]}
+    sizes, inputs = set_sizes(graph, triples), dict[str, npt.NDArray[Any]]()
+    for entry in _ids(graph):
+        known, corrupted = columns.get(entry.codomain), entry.domain == NEGATIVE
+        column = known.pop(0) if known and (replaces or not corrupted) else None
+        if column is None or corrupted:
+            size = (batch, count) if corrupted else batch
+            inputs[entry.name] = random.integers(0, sizes[entry.codomain], size=size, dtype=np.int32)
+        else:
+            inputs[entry.name] = column[rows]
+    inputs |= {name: drawn.ids for name, drawn in drawn_maps(graph, sizes, seed).items()}
+    for tensor in graph.tensors:
+        drawn = _draw_tensor(tensor.name, shapes[tensor.name], seed)
+        inputs[tensor.name] = whole(drawn) if tensor.storage == "i8" else drawn
     return inputs
 
 
 def ids_by_role(graph: Graph, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """A batch's heads, relations and tails: [batch], and [batch, count] of the end that negatives replace."""
-    return {role: tensors[entry.name] for role, entry in zip(ROLES, _ends(graph), strict=True)}
+    """A batch's heads, relations and tails: [batch], and [batch, count] of the end that negatives replace; empty for
+    a score of anything but triples."""
+    ids = _ids(graph)
+    if [entry.codomain for entry in ids] != list(TRIPLE.values()):
+        return {}
+    return {role: tensors[entry.name] for role, entry in zip(TRIPLE, ids, strict=True)}
 
 
-def _ends(graph: Graph) -> list[IndexMap]:
-    return [entry for entry in graph.maps if entry.codomain in PLURALS]
+def set_sizes(graph: Graph, triples: Triples) -> dict[str, int]:
+    """How many elements each set of a score has in a run on the triples: those of its header, and those that its own
+    maps and computed ids lead to."""
+    known = {"entity": triples.num_entities, "relation": triples.num_relations}
+    known |= {entry.codomain: DRAWN for entry in (*_ids(graph), *declared_in(graph)) if entry.codomain not in known}
+    return known | made_sizes(graph.maps, known)
+
+
+def _ids(graph: Graph) -> list[IndexMap]:
+    """The maps of a score's header."""
+    return [entry for entry in graph.maps if is_given(entry) and is_of_fact(entry)]
 
 
 def _draw_tensor(name: str, shape: tuple[int, ...], seed: int) -> npt.NDArray[np.float32]:
@@ -102,8 +130,8 @@ def _draw_tensor(name: str, shape: tuple[int, ...], seed: int) -> npt.NDArray[np
 
 
 def _shape(graph: Graph, tensor: Tensor, triples: Triples, scores: tuple[int, int]) -> tuple[int, ...]:
-    lead: dict[str, tuple[int, ...]] = {"entity": (triples.num_entities,), "relation": (triples.num_relations,)}
-    lead |= {"batch": scores[:1], "negative": scores}
+    lead: dict[str, tuple[int, ...]] = {name: (size,) for name, size in set_sizes(graph, triples).items()}
+    lead |= {"batch": scores[:1], NEGATIVE: scores}
     return (*(size for name in tensor.sets for size in lead[name]), *(graph.size(extent) for extent in tensor.dims))
 
 
@@ -111,7 +139,9 @@ def _plan(graph: Graph, shapes: dict[str, tuple[int, ...]], batch: int, count: i
     """All arrays of a run, ids and scores too."""
     ids = "a smaller batch" + (" or fewer negatives" if count else "")
     rows = (batch, max(1, count))
-    arrays = [_Array(f"the ids and scores [{batch} x {max(1, count)}]", (*rows, 4), ids)]
+    made = sum(bool(entry.divided) for entry in graph.maps)
+    made += sum(elements(graph, graph.value(name)) - 1 for name in graph.results)
+    arrays = [_Array(f"the ids and scores [{batch} x {max(1, count)}]", (*rows, 4 + made), ids)]
     for tensor in graph.tensors:
         shape = shapes[tensor.name]
         if tensor.kind == "upstream":
@@ -120,9 +150,14 @@ def _plan(graph: Graph, shapes: dict[str, tuple[int, ...]], batch: int, count: i
         names = [*tensor.sets, *(str(extent) for extent in tensor.dims)]
         extents = ", ".join(f"{name} {extent}" for name, extent in zip(names, shape, strict=True))
         dims = " or ".join(extent for extent in dict.fromkeys(tensor.dims) if isinstance(extent, str))
-        fewer = [f"data with fewer {PLURALS[name]}" for name in tensor.sets]
+        fewer = [f"data with fewer {PLURALS[name]}" for name in tensor.sets if name in PLURALS]
+        fewer += [ids for name in tensor.sets if name == "batch"]
         arrays.append(
-            _Array(f"{tensor.name}[{extents}]", shape, ", or ".join([*([f"a smaller {dims}"] if dims else []), *fewer]))
+            _Array(
+                f"{tensor.name}[{extents}]",
+                (*shape, 2) if tensor.storage in ROUNDED else shape,  # what is rounded stays beside until that is told
+                ", or ".join([*([f"a smaller {dims}"] if dims else []), *fewer]),
+            )
         )
     return arrays
 
@@ -132,8 +167,8 @@ def _training(compilation: Compilation, graph: Graph, triples: Triples, batch: i
     module = compilation.stages["loops"].program
     if not isinstance(module, Module):
         return []
-    counts = {"entity": triples.num_entities, "relation": triples.num_relations, "unit": 1}
-    counts |= {"batch": batch, "negative": batch * count}
+    counts = {**set_sizes(graph, triples), "unit": 1}
+    counts |= {"batch": batch, NEGATIVE: batch * count}
     kernels = [program for program in module.programs if isinstance(program, Kernel)]
     extents = extents_of(graph, module, counts)
     made = liveness.peak_bytes(kernels, liveness.kept_to_the_end(module), extents)

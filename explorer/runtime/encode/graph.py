@@ -7,7 +7,7 @@ the segments of `src_pair_etype` here. Every step is timed and says what it foun
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.runtime.data.blocks import scattered, taken
-from explorer.runtime.data.graphs import RelationalGraph
+from explorer.runtime.data.graphs import DeclaredMap, RelationalGraph
 from explorer.runtime.data.ordering import order_by
 from explorer.runtime.data.triples import Ids, InputError
 
@@ -93,12 +93,14 @@ class Encodings:
     norm: npt.NDArray[np.float32]  # [edges]: 1 / the number of in-edges of the edge's dst that have its type
     in_degree: npt.NDArray[np.float32]  # [nodes]
     steps: list[Step] = field(default_factory=list)
+    domains: Mapping[str, tuple[str, str]] = field(default_factory=lambda: DOMAINS)
+    """The set that each map is over, and the set that it leads to."""
     _segments: dict[str, Segments] = field(default_factory=dict)
 
     def segments(self, name: str) -> Segments:
         """The inverse of a map."""
         if name not in self._segments:
-            domain, codomain = DOMAINS[name]
+            domain, codomain = self.domains[name]
             with _timed(self.steps, f"{codomain}s to {domain}s by {name}") as done:
                 found = segments(self.maps[name], self.counts[codomain])
                 form = {"dst": " (CSC)", "src": " (CSR)"}.get(name, "")
@@ -167,13 +169,13 @@ def _is_sorted(array: Ids) -> bool:
     return bool((array[1:] >= array[:-1]).all())
 
 
-def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> Encodings:
-    """Sorts a graph's edges and numbers its pairs.
+def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT, further: Sequence[str] = ()) -> Encodings:
+    """Sorts a graph's edges and numbers its pairs. `further` are the sets of maps that will be made beside.
 
     Raises InputError where the arrays, with the segments of all maps, might take more than `limit` bytes; that is
     decided before any of them is made.
     """
-    _check_memory(graph, limit)
+    _check_memory(graph, limit, further)
     steps: list[Step] = []
     with _timed(steps, "sort edges by (dst, etype, src)") as done:
         edge_order = _edge_order(graph)
@@ -208,7 +210,20 @@ def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT) -> Encodings:
         done(f"at most {int(in_degree.max(initial=0)):,} in-edges a node")
     # The order that found the pairs is the inverse of their map: it need not be sorted for again.
     known = {"src_pair": Segments(ptr, None if _is_sorted(src_pair) else by_pair)}
-    return Encodings(graph, edge_order, maps, counts, norm, in_degree, steps, known)
+    declared = {name: (each.domain, each.codomain) for name, each in graph.declared.items()}
+    maps |= {name: _sorted(each, edge_order) for name, each in graph.declared.items()}
+    counts = {each.codomain: each.count for each in graph.declared.values()} | counts
+    return Encodings(graph, edge_order, maps, counts, norm, in_degree, steps, {**DOMAINS, **declared}, known)
+
+
+def _sorted(declared: DeclaredMap, edge_order: Ids) -> Ids:
+    """A declared map where edges are in the sorted order, as what is mapped and as what is mapped to."""
+    ids = declared.ids
+    if declared.codomain == "edge":
+        places = np.empty_like(edge_order)
+        places[edge_order] = np.arange(len(edge_order), dtype=edge_order.dtype)
+        ids = places[ids]
+    return ids[edge_order] if declared.domain == "edge" else ids
 
 
 def _edge_order(graph: RelationalGraph) -> Ids:
@@ -246,12 +261,15 @@ def _timed(steps: list[Step], name: str) -> Iterator[Callable[[str], None]]:
     steps.append(Step(name, (time.perf_counter() - began) * 1e3, said[0]))
 
 
-def _check_memory(graph: RelationalGraph, limit: int) -> None:
+def _check_memory(graph: RelationalGraph, limit: int, further: Sequence[str]) -> None:
     """Bounds what encodings may come to: pairs are at most as many as edges."""
     by_edge = sum(domain != "node" for domain, _ in DOMAINS.values())
     by_node = sum(codomain == "node" for _, codomain in DOMAINS.values())
     # Each map and its order, the sorting of edges and norm; the node types with their order, pointers, in-degrees.
-    values = graph.num_edges * (2 * by_edge + 2 + 2) + graph.num_nodes * (by_node + 3) + 3 * graph.num_etypes
+    domains = [*(each.domain for each in graph.declared.values()), *further]
+    declared = [graph.num_nodes if domain == "node" else graph.num_edges for domain in domains]
+    values = 4 * sum(declared) + sum(each.count for each in graph.declared.values())
+    values += graph.num_edges * (2 * by_edge + 2 + 2) + graph.num_nodes * (by_node + 3) + 3 * graph.num_etypes
     if 4 * values > limit:
         raise InputError(
             f"{graph.name}: {graph.num_nodes:,} nodes and {graph.num_edges:,} edges might take"

@@ -7,6 +7,7 @@ results over edges are put back on the way out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,26 +17,34 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.module import Module
+from explorer.compiler.returned import each_returned, for_each_returned
+from explorer.compiler.stored import numbers
 from explorer.runtime.data.graphs import RelationalGraph
 from explorer.runtime.data.triples import Ids, InputError
-from explorer.runtime.encode.graph import DOMAINS, Encodings, encode
+from explorer.runtime.encode.declared import check_ids, declared_maps, encoded, ids_of, least, read_off
+from explorer.runtime.encode.graph import Encodings
 from explorer.runtime.encode.products import product_arrays
 
 Floats = npt.NDArray[np.float32]
-Outcome = tuple[Floats, dict[str, Floats]]
+Result = Floats | tuple[Floats, ...]
+"""What a definition returns: an array, or a tuple of several."""
+Outcome = tuple[Result, dict[str, Floats]]
 """The result, and gradients by tensor."""
+Finish = Callable[[Result, Mapping[str, Floats]], Outcome]
+"""From what programs give to what a caller expects."""
 
 
 def encode_inputs(
     compilation: Compilation, inputs: Mapping[str, Any], upstream: Any | None
-) -> tuple[dict[str, Any], Callable[[Floats, Mapping[str, Floats]], Outcome]]:
+) -> tuple[dict[str, Any], Finish]:
     """What a layer's programs read, and the function that turns what they give into what the caller expects.
 
     `inputs` holds `src` and `dst`, and `etype`, `ntype`, `num_nodes`, `num_etypes`, `num_ntypes` where they are not
-    to be derived; every param and input by its name. `upstream` is the gradient of the result. Raises InputError.
+    to be derived; every param and input by its name. `upstream` is the gradient of the result, a tuple of those of
+    several. Raises InputError.
     """
     graph, module = programs(compilation)
-    encodings = encode(graph_of(inputs, graph))
+    encodings = encoded(graph_of(inputs, graph), graph)
     tensors = with_upstream(graph, inputs, upstream)
     return program_inputs(graph, module, encodings, tensors), lambda result, gradients: finish(
         graph, encodings, result, gradients
@@ -52,15 +61,28 @@ def programs(compilation: Compilation) -> tuple[Graph, Module]:
 
 def with_upstream(graph: Graph, inputs: Mapping[str, Any], upstream: Any | None) -> dict[str, Any]:
     """The inputs, and the gradient of the result where there is a backward pass. Raises InputError where it lacks."""
-    name = upstream_name(graph)
-    if name is not None and upstream is None:
-        raise InputError(f"{graph.name} is compiled with its backward pass: give grad, the gradient of its result")
-    return {**inputs, name: upstream} if name is not None else dict(inputs)
+    return {**inputs, **upstream_given(graph, upstream, "result")}
 
 
-def upstream_name(graph: Graph) -> str | None:
-    """The tensor that the gradient of the result is given as; None without a backward pass."""
-    return next((tensor.name for tensor in graph.tensors if tensor.kind == "upstream"), None)
+def upstream_given(graph: Graph, upstream: Any | None, what: str) -> dict[str, Any]:
+    """The gradients of the results by the names of their tensors, none without a backward pass. Raises InputError where
+    they are not as many as there are results."""
+    names = upstream_names(graph)
+    if not names:
+        return {}
+    each = f"the gradient of its {what}" if len(names) == 1 else f"a tuple of those of its {len(names)} results"
+    if upstream is None:
+        raise InputError(f"{graph.name} is compiled with its backward pass: give grad, {each}")
+    given = (upstream,) if len(names) == 1 else each_returned(upstream)
+    if len(given) != len(names):
+        count = f"{len(given)} gradients" if isinstance(upstream, tuple) else "one gradient"
+        raise InputError(f"grad is {count}: give {each}")
+    return dict(zip(names, given, strict=True))
+
+
+def upstream_names(graph: Graph) -> tuple[str, ...]:
+    """The tensors that the gradients of the results are given as, in their order; none without a backward pass."""
+    return tuple(tensor.name for tensor in graph.tensors if tensor.kind == "upstream")
 
 
 def graph_of(inputs: Mapping[str, Any], graph: Graph) -> RelationalGraph:
@@ -72,54 +94,36 @@ def graph_of(inputs: Mapping[str, Any], graph: Graph) -> RelationalGraph:
     for name in ("src", "dst"):
         if name not in inputs:
             raise InputError(f"There is no array for {name}.")
-    src, dst = (_ids(inputs[name], name) for name in ("src", "dst"))
-    etype = _ids(inputs["etype"], "etype") if "etype" in inputs else np.zeros(len(src), dtype=np.int32)
+    src, dst = (ids_of(inputs[name], name) for name in ("src", "dst"))
+    etype = ids_of(inputs["etype"], "etype") if "etype" in inputs else np.zeros(len(src), dtype=np.int32)
     if not len(src) == len(dst) == len(etype):
         raise InputError(f"src, dst and etype have {len(src)}, {len(dst)} and {len(etype)} edges, not one number.")
-    known = _read_off(inputs, graph)
-    given = _ids(inputs["ntype"], "ntype") if "ntype" in inputs else None
-    nodes = _count(inputs, known, "node", len(given) if given is not None else max(_least(src), _least(dst)))
+    known = read_off(inputs, graph)
+    given = ids_of(inputs["ntype"], "ntype") if "ntype" in inputs else None
+    nodes = _count(inputs, known, "node", len(given) if given is not None else max(least(src), least(dst)))
     ntype = np.zeros(nodes, dtype=np.int32) if given is None else given
     if len(ntype) != nodes:
         raise InputError(f"ntype has {len(ntype):,} entries, but there are {nodes:,} nodes.")
-    etypes = _count(inputs, known, "etype", _least(etype))
-    ntypes = _count(inputs, known, "ntype", _least(ntype))
+    etypes = _count(inputs, known, "etype", least(etype))
+    ntypes = _count(inputs, known, "ntype", least(ntype))
     for name, ids, limit in (
         ("src", src, nodes),
         ("dst", dst, nodes),
         ("etype", etype, etypes),
         ("ntype", ntype, ntypes),
     ):
-        if len(ids) and not (ids.min() >= 0 and ids.max() < limit):
-            place = int(np.flatnonzero((ids < 0) | (ids >= limit))[0])
-            raise InputError(f"{name}[{place}] is {ids[place]}, which is not in 0 to {limit - 1}.")
-    return RelationalGraph("inputs", "inputs", nodes, etypes, ntypes, src, dst, etype, ntype)
+        check_ids(name, ids, limit)
+    found = RelationalGraph("inputs", "inputs", nodes, etypes, ntypes, src, dst, etype, ntype)
+    return replace(found, declared=declared_maps(graph, inputs, set_sizes(found), known))
 
 
-def _ids(values: Any, name: str) -> Ids:
-    array = np.asarray(values)
-    if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or not array.size):
-        raise InputError(f"{name} has the shape {list(array.shape)} and holds {array.dtype}, not a list of ids.")
-    if array.size and not (array.min() >= -(2**31) and array.max() < 2**31):
-        raise InputError(f"{name} holds ids that do not fit in 32 bits.")
-    return np.ascontiguousarray(array, dtype=np.int32)
-
-
-def _read_off(inputs: Mapping[str, Any], graph: Graph) -> dict[str, int]:
-    """The sizes of sets that the given tensors have rows for."""
-    known: dict[str, int] = {}
-    for tensor in graph.tensors:
-        if tensor.name in inputs:
-            known.update(zip(tensor.sets, np.shape(inputs[tensor.name]), strict=False))
-    return known
+def set_sizes(graph: RelationalGraph) -> dict[str, int]:
+    """How many elements the sets of a graph's own have."""
+    return {"node": graph.num_nodes, "edge": graph.num_edges, "etype": graph.num_etypes, "ntype": graph.num_ntypes}
 
 
 def _count(inputs: Mapping[str, Any], known: Mapping[str, int], index_set: str, least: int) -> int:
     return int(inputs.get(f"num_{index_set}s", known.get(index_set, least)))
-
-
-def _least(ids: Ids) -> int:
-    return int(ids.max(initial=-1)) + 1
 
 
 def program_inputs(
@@ -130,7 +134,7 @@ def program_inputs(
     Raises InputError for a tensor that is missing or does not fit.
     """
     arrays: dict[str, Any] = {str(count_name(index_set)): size for index_set, size in encodings.counts.items()}
-    arrays |= {entry.name: encodings.maps[entry.name] for entry in graph.maps if entry.name in DOMAINS}
+    arrays |= {entry.name: encodings.maps[entry.name] for entry in graph.maps if entry.name in encodings.domains}
     read = {buffer.name for program in module.programs for buffer in program.buffers if buffer.kind == "index"}
     arrays |= product_arrays(graph, read, encodings.maps, encodings.counts)
     arrays |= {name: _segment_array(encodings, name) for name in sorted(read - arrays.keys())}
@@ -155,7 +159,7 @@ def _segment_array(encodings: Encodings, name: str) -> Ids:
 def _tensor(graph: Graph, tensor: Tensor, encodings: Encodings, tensors: Mapping[str, npt.NDArray[Any]]) -> Floats:
     if tensor.name not in tensors:
         raise InputError(f"There is no array for {tensor.name}.")
-    array = np.asarray(tensors[tensor.name], dtype=np.float32)
+    array = numbers(tensors[tensor.name], tensor.storage)
     shape = tensor_shape(graph, tensor, encodings.counts)
     if array.shape != shape:
         raise InputError(f"{tensor.name} has the shape {list(array.shape)}, but is declared {list(shape)}.")
@@ -168,10 +172,9 @@ def tensor_shape(graph: Graph, tensor: Tensor, counts: Mapping[str, int]) -> tup
     return (*(known[index_set] for index_set in tensor.sets), *(graph.size(extent) for extent in tensor.dims))
 
 
-def finish(graph: Graph, encodings: Encodings, result: Floats, gradients: Mapping[str, Floats]) -> Outcome:
-    """A program's result with its edges in the caller's order, and gradients in the shapes of their tensors."""
-    if graph.value(graph.result).index_set == "edge":
-        result = encodings.restore_edges(result)
+def finish(graph: Graph, encodings: Encodings, result: Result, gradients: Mapping[str, Floats]) -> Outcome:
+    """A program's results with their edges in the caller's order, and gradients in the shapes of their tensors."""
+    result = restored(graph, result, "edge", encodings.restore_edges)
     tensors = {tensor.name: tensor for tensor in graph.tensors}
     shaped: dict[str, Floats] = {}
     for name, gradient in gradients.items():
@@ -179,3 +182,12 @@ def finish(graph: Graph, encodings: Encodings, result: Floats, gradients: Mappin
         rows = gradient.reshape(tensor_shape(graph, tensor, encodings.counts))
         shaped[name] = encodings.restore_edges(rows) if tensor.sets[:1] == ("edge",) else rows
     return result, shaped
+
+
+def restored(graph: Graph, result: Result, index_set: str, restore: Callable[[Floats], Floats]) -> Result:
+    """The results, those over a set of whose elements programs have an order of their own in that of the caller."""
+
+    def one(rows: Floats, name: str) -> Floats:
+        return restore(rows) if graph.value(name).index_set == index_set else rows
+
+    return for_each_returned(one, result, graph.results)

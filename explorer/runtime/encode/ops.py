@@ -6,7 +6,7 @@ results over entries are put back on the way out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -16,16 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.graph import Graph, IndexMap, Tensor, plural
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.stored import numbers
 from explorer.runtime.arrays import inputs_of, kernels_of
+from explorer.runtime.data.graphs import DeclaredMap
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.triples import Ids, InputError
+from explorer.runtime.encode.declared import declared_maps, made_map, made_sizes, read_off
 from explorer.runtime.encode.graph import Segments, Step, segments
-from explorer.runtime.encode.layers import Floats, Outcome, tensor_shape, with_upstream
+from explorer.runtime.encode.layers import Finish, Floats, Outcome, Result, restored, tensor_shape, with_upstream
 from explorer.runtime.encode.products import product_arrays
 
 
@@ -38,21 +41,32 @@ class Sets:
     picked: str
     home: str  # the map from entries to owners
     pick: str  # the map from entries to what they pick
+    maps: tuple[IndexMap, ...] = ()  # all of the op's
+
+    @property
+    def divided(self) -> tuple[IndexMap, ...]:
+        """The maps of ids that are computed of others."""
+        return tuple(entry for entry in self.maps if entry.divided)
 
     @classmethod
     def of(cls, graph: Graph) -> Sets:
         """The sets of an op's graph."""
         home, pick = graph.maps[:2]
-        return cls(home.codomain, home.domain, pick.codomain, home.name, pick.name)
+        return cls(home.codomain, home.domain, pick.codomain, home.name, pick.name, graph.maps)
+
+    def counts(self, lists: SparseRows) -> dict[str, int]:
+        """How many elements the sets of lists have."""
+        return {self.picked: lists.num_cols, self.owner: lists.num_rows, self.entry: lists.num_entries}
 
 
 @dataclass(eq=False)
 class EncodedLists:
-    """The lists of a run as an op's maps and the sizes of its sets, with the inverses that programs ask for, each
-    made once; `steps` says what was done."""
+    """The lists of a run, and the maps that its text declares as they are given, as an op's maps and the sizes of its
+    sets, with the inverses that programs ask for, each made once; `steps` says what was done."""
 
     sets: Sets
     lists: SparseRows
+    declared: Mapping[str, DeclaredMap] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     maps: dict[str, Ids] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -70,7 +84,20 @@ class EncodedLists:
         with self._timed(f"{sets.home} of each entry") as found:
             self.maps = {sets.home: lists.owners(), sets.pick: lists.idx}
             found.append(f"{lists.num_entries:,} entries in {lists.num_rows:,} lists")
-        self.counts = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
+        self.maps |= {name: self._placed(each) for name, each in self.declared.items()}
+        self.counts = {each.codomain: each.count for each in self.declared.values()} | sets.counts(lists)
+        self.counts |= made_sizes(sets.maps, self.counts)
+        for entry in sets.divided:
+            with self._timed(f"{entry.codomain} of each {entry.domain}") as found:
+                self.maps[entry.name] = made_map(entry, self.maps, self.counts)
+                found.append(f"of {self.counts[entry.codomain]:,} that there may be")
+
+    def _placed(self, declared: DeclaredMap) -> Ids:
+        """A declared map where entries are in the lists' order, as what is mapped and as what is mapped to."""
+        ids, entry = declared.ids, self.sets.entry
+        if declared.codomain == entry:
+            ids = self.lists.restore(np.arange(self.lists.num_entries, dtype=np.int32))[ids]
+        return self.lists.sort(ids) if declared.domain == entry else ids
 
     def segments(self, name: str) -> Segments:
         """The inverse of a map."""
@@ -78,15 +105,17 @@ class EncodedLists:
             if name == self.sets.home:
                 self._segments[name] = Segments(self.lists.ptr, None)
             else:
-                with self._timed(f"{self.sets.picked}s to entries by {name}") as found:
-                    inverse = self._segments[name] = segments(self.maps[name], self.counts[self.sets.picked])
+                domain, leads_to = next((e.domain, e.codomain) for e in self.sets.maps if e.name == name)
+                with self._timed(f"{plural(leads_to)} to {plural(domain)} by {name}") as found:
+                    inverse = self._segments[name] = segments(self.maps[name], self.counts[leads_to])
                     found.append("entries are sorted already" if inverse.order is None else "entries reordered")
         return self._segments[name]
 
     @property
     def map_bytes(self) -> dict[str, int]:
         """What reading each map takes at the least: the owners of sorted entries follow from where lists begin."""
-        return {self.sets.home: self.lists.ptr.nbytes, self.sets.pick: self.lists.idx.nbytes}
+        own = {self.sets.home: self.lists.ptr.nbytes}
+        return {name: ids.nbytes for name, ids in self.maps.items()} | own
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[list[str]]:
@@ -106,7 +135,7 @@ def programs_of(compilation: Compilation) -> tuple[Graph, Kernel | Module]:
 
 def encode_inputs(
     compilation: Compilation, inputs: Mapping[str, Any], upstream: Any | None
-) -> tuple[dict[str, Any], Callable[[Floats, Mapping[str, Floats]], Outcome]]:
+) -> tuple[dict[str, Any], Finish]:
     """What an op's programs read, and the function that turns what they give into what the caller expects.
 
     `inputs` holds the lists in one of the forms of `sparse_arrays`, and every param and input by its name; how many
@@ -114,19 +143,14 @@ def encode_inputs(
     """
     graph, program = programs_of(compilation)
     sets = Sets.of(graph)
-    encoded = EncodedLists(sets, sparse_from(inputs, graph.name, "given", _rows_given(graph, sets, inputs)))
+    known = read_off(inputs, graph)
+    lists = sparse_from(inputs, graph.name, "given", known.get(sets.picked))
+    declared = declared_maps(graph, inputs, sets.counts(lists), known)
+    encoded = EncodedLists(sets, lists, declared)
     tensors = with_upstream(graph, inputs, upstream)
     return program_inputs(graph, program, encoded, tensors), lambda result, gradients: finish(
         graph, encoded, result, gradients
     )
-
-
-def _rows_given(graph: Graph, sets: Sets, inputs: Mapping[str, Any]) -> int | None:
-    """How many rows the given tensors over the picked set have."""
-    for tensor in graph.tensors:
-        if tensor.name in inputs and sets.picked in tensor.sets:
-            return int(np.shape(inputs[tensor.name])[tensor.sets.index(sets.picked)])
-    return None
 
 
 def program_inputs(
@@ -144,7 +168,7 @@ def program_inputs(
         if buffer.kind == "index" and buffer.name not in arrays:
             base, _, part = buffer.name.rpartition("_")
             found = encoded.segments(base)
-            order = np.arange(encoded.lists.num_entries, dtype=np.int32) if found.order is None else found.order
+            order = np.arange(len(encoded.maps[base]), dtype=np.int32) if found.order is None else found.order
             arrays[buffer.name] = found.ptr if part == "ptr" else order
     for tensor in graph.tensors:
         arrays[tensor.name] = _tensor(graph, tensor, encoded, tensors)
@@ -163,17 +187,16 @@ def _tensor(
         return encoded.lists.value
     if tensor.name not in tensors:
         raise InputError(f"There is no array for {tensor.name}.")
-    array = np.asarray(tensors[tensor.name], dtype=np.float32)
+    array = numbers(tensors[tensor.name], tensor.storage)
     shape = tensor_shape(graph, tensor, encoded.counts)
     if array.shape != shape:
         raise InputError(f"{tensor.name} has the shape {list(array.shape)}, but is declared {list(shape)}.")
     return encoded.lists.sort(array) if tensor.sets[:1] == (encoded.sets.entry,) else array
 
 
-def finish(graph: Graph, encoded: EncodedLists, result: Floats, gradients: Mapping[str, Floats]) -> Outcome:
-    """A program's result with its entries in the caller's order, and gradients in the shapes of their tensors."""
-    if graph.value(graph.result).index_set == encoded.sets.entry:
-        result = encoded.lists.restore(result)
+def finish(graph: Graph, encoded: EncodedLists, result: Result, gradients: Mapping[str, Floats]) -> Outcome:
+    """A program's results with their entries in the caller's order, and gradients in the shapes of their tensors."""
+    result = restored(graph, result, encoded.sets.entry, encoded.lists.restore)
     tensors = {tensor.name: tensor for tensor in graph.tensors}
     shaped: dict[str, Floats] = {}
     for name, gradient in gradients.items():

@@ -46,14 +46,14 @@ def product_ids(graph: Graph, entry: IndexMap, maps: Mapping[str, Ids], counts: 
     first, *others = map(follow, entry.paths)
     for ids, index_set in zip(others, sets[1:], strict=True):
         first = first * counts[index_set] + ids
-    return first
+    return entry.divide(first)
 
 
 def product_arrays(
     graph: Graph, read: Container[str], maps: Mapping[str, Any], counts: Mapping[str, int]
 ) -> dict[str, Any]:
     """The sizes of a layer's or an op's products of sets, and the inverses of the maps into them, of those arrays that
-    programs `read`, by name. Raises InputError."""
+    programs `read`, by name; likewise of sets that computed ids lead to. Raises InputError."""
     sizes, inverses = with_products(graph, counts), SetNames.of(graph).inverses
     arrays: dict[str, Any] = {}
     for entry in graph.maps:

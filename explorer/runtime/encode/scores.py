@@ -7,14 +7,13 @@ The order is stable, so sums have one order on every run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.inputs import check_inputs
@@ -22,13 +21,11 @@ from explorer.compiler.ir.graph import Graph, IndexMap
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, with_products
 from explorer.compiler.ir.module import Module
 from explorer.runtime.data.triples import Ids, InputError
+from explorer.runtime.encode.declared import least, made_maps
 from explorer.runtime.encode.graph import Step, segments
+from explorer.runtime.encode.layers import Finish, Floats, upstream_given
 from explorer.runtime.encode.products import product_ids
 from explorer.runtime.encode.structure import Structure
-
-Floats = npt.NDArray[np.float32]
-Outcome = tuple[Floats, dict[str, Floats]]
-"""The scores, and gradients by tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +47,18 @@ class Encoding:
 
 def encode_inputs(
     compilation: Compilation, inputs: Mapping[str, Any], upstream: Any | None
-) -> tuple[dict[str, Any], Callable[[Floats, Mapping[str, Floats]], Outcome]]:
+) -> tuple[dict[str, Any], Finish]:
     """What the programs of a score with gradients read, and the function that gives gradients their tensors' shapes.
 
-    `inputs` holds every map and tensor by its name, `upstream` is the gradient of the scores. Raises InputError.
+    `inputs` holds every map and tensor by its name, `upstream` is the gradient of the scores, a tuple of
+    those of several. Raises InputError.
     """
     graph = graph_of(compilation)
     negatives = compilation.options.negatives
     arrays = dict(inputs)
-    given = next((tensor for tensor in graph.tensors if tensor.kind == "upstream"), None)
-    if given is not None:
-        if upstream is None:
-            raise InputError(f"{graph.name} is compiled with its backward pass: give grad, the gradient of its scores")
-        arrays[given.name] = _checked(upstream, arrays, graph)
+    given = upstream_given(graph, upstream, "scores")
+    dims = {tensor.name: tuple(map(graph.size, tensor.dims)) for tensor in graph.tensors}
+    arrays |= {name: _checked(array, upstream_shape(graph, arrays) + dims[name]) for name, array in given.items()}
     check_inputs(graph, arrays, negatives.count if negatives else 0)
     encoding = encode(graph, compilation.stages["loops"].program, arrays)
     return {**arrays, **encoding.arrays}, lambda scores, gradients: (scores, shaped(graph, arrays, gradients))
@@ -77,12 +73,13 @@ def graph_of(compilation: Compilation) -> Graph:
 
 
 def upstream_shape(graph: Graph, inputs: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of the scores."""
-    return max((np.shape(inputs[e.name]) for e in graph.maps if e.name in inputs), key=len)
+    """The shape of what the scores are of, facts or negatives, without what each has."""
+    over = graph.value(graph.result).index_set
+    return next(np.shape(inputs[e.name]) for e in graph.maps if e.name in inputs and e.domain == over)
 
 
-def _checked(upstream: Any, inputs: Mapping[str, Any], graph: Graph) -> Floats:
-    array, shape = np.asarray(upstream, dtype=np.float32), upstream_shape(graph, inputs)
+def _checked(upstream: Any, shape: tuple[int, ...]) -> Floats:
+    array = np.asarray(upstream, dtype=np.float32)
     if array.shape != shape:
         raise InputError(f"grad has the shape {list(array.shape)}, but the scores have {list(shape)}.")
     return array
@@ -97,6 +94,7 @@ def encode(graph: Graph, program: object, inputs: Mapping[str, Any]) -> Encoding
     arrays: dict[str, Any] = {
         str(names.counts[index_set]): count for index_set, count in counts.items() if index_set in names.counts
     }
+    arrays |= computed_ids(graph, inputs)
     steps = []
     for entry, (ends, order) in _inverted(graph, names):
         if {ends, order} & read:
@@ -109,6 +107,13 @@ def encode(graph: Graph, program: object, inputs: Mapping[str, Any]) -> Encoding
             each = f"at most {most:,} of one {entry.codomain}"
             steps.append(Step(f"{entry.domain} rows sorted by {entry.name}", ms, each))
     return Encoding(arrays, tuple(steps))
+
+
+def computed_ids(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Ids]:
+    """The maps that are computed of ids, by name, each in the shape of those."""
+    made = made_maps(graph, _flat_maps(graph, inputs), set_sizes(graph, inputs))
+    shapes = {entry.domain: np.shape(inputs[entry.name]) for entry in graph.maps if entry.name in inputs}
+    return {entry.name: made[entry.name].reshape(shapes[entry.domain]) for entry in graph.maps if entry.name in made}
 
 
 def _ids(graph: Graph, entry: IndexMap, inputs: Mapping[str, Any], counts: Mapping[str, int]) -> Ids:
@@ -137,7 +142,7 @@ def _in_order(count: int) -> Ids:
 
 def structure_of(graph: Graph, inputs: Mapping[str, Any]) -> Structure:
     """The sets and maps of a batch, with negatives numbered in row-major order."""
-    maps = _flat_maps(graph, inputs)
+    maps = _flat_maps(graph, {**inputs, **computed_ids(graph, inputs)})
     return Structure(set_sizes(graph, inputs), maps, {name: array.nbytes for name, array in maps.items()})
 
 
@@ -154,6 +159,7 @@ def set_sizes(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
     for entry in graph.maps:
         if entry.name in inputs:
             sizes[entry.domain] = prod(np.shape(inputs[entry.name]))
+            sizes.setdefault(entry.codomain, least(np.asarray(inputs[entry.name])))
     return sizes
 
 

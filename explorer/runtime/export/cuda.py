@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from textwrap import fill
 
+from explorer.compiler.codegen.cuda.narrow import element_type
 from explorer.compiler.codegen.text import Launch
 from explorer.compiler.ir.node import Names
 from explorer.runtime.export.names import MACROS, Named
@@ -76,7 +77,7 @@ def _head(launch: Launch, program: Program, named: Named) -> str:
         if name not in program.buffers:
             parameters.append(f"int {named[name]}")
             continue
-        kind = "int*" if program.buffers[name].type == "i32" else "float*"
+        kind = f"{element_type(program.buffers[name])}*"
         parameters.append(f"{'' if name in launch.writes else 'const '}{kind} {named[name]}")
     listed = fill(", ".join(parameters), WIDTH, initial_indent="    ", subsequent_indent="    ")
     return f"cudaError_t {launcher_of(launch)}(\n{listed})"

@@ -62,7 +62,7 @@ def _texts(plan: Plan, package: str) -> Iterator[tuple[str, str]]:
         yield f"csrc/{program.name}.cu", kernels_text(program, named)
     yield f"{package}/__init__.py", _init(plan)
     yield f"{package}/model.py", model_text(plan, named, package)
-    for name in ("indices", "module", FAMILIES[plan.graph.family][1]):
+    for name in ("indices", "maps", "module", FAMILIES[plan.graph.family][1]):
         yield f"{package}/{name}.py", (files(OURS) / f"{name}.py").read_text()
 
 

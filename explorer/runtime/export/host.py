@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from textwrap import fill, indent
 
+from explorer.compiler.codegen.cuda.narrow import element_type
 from explorer.compiler.codegen.text import Launch
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.loops import Buffer
@@ -14,6 +15,8 @@ from explorer.runtime.export.names import Named
 from explorer.runtime.export.plan import Call, Plan, Program
 
 WIDTH = 118
+SCALAR_TYPES = {"f32": "at::kFloat", "f16": "at::kHalf", "bf16": "at::kBFloat16", "i8": "at::kChar"}
+"""What PyTorch calls the types of tensors, by what they are declared to be stored in."""
 
 PREAMBLE = """#include <ATen/ATen.h>
 #include <c10/cuda/CUDAException.h>
@@ -118,13 +121,18 @@ def _launches(program: Program, call: Call, named: Named, device: str) -> list[s
 
 def _launch(program: Program, launch: Launch, named: Named) -> str:
     arguments = [
-        f"{named[name]}.data_ptr<{'int' if program.buffers[name].type == 'i32' else 'float'}>()"
-        if name in program.buffers
-        else named[name]
-        for name in launch.arguments
+        _pointer(program.buffers[name], named) if name in program.buffers else named[name] for name in launch.arguments
     ]
     given = ", ".join([count_text(launch.blocks, named), "stream", *arguments])
     return f"C10_CUDA_CHECK({program.name}_kernels::{launcher_of(launch)}({given}));"
+
+
+def _pointer(buffer: Buffer, named: Named) -> str:
+    """Where a tensor's elements lie; of those that PyTorch has a class for, as the kernels read their bits."""
+    kind = element_type(buffer)
+    if buffer.storage == "f32":
+        return f"{named[buffer.name]}.data_ptr<{kind}>()"
+    return f"static_cast<const {kind}*>({named[buffer.name]}.data_ptr())"
 
 
 def count_text(count: Count, named: Named) -> str:
@@ -147,7 +155,7 @@ def _shape(buffer: Buffer, named: Named) -> str:
 
 
 def _type(buffer: Buffer) -> str:
-    return "at::kInt" if buffer.type == "i32" else "at::kFloat"
+    return "at::kInt" if buffer.type == "i32" else SCALAR_TYPES[buffer.storage]
 
 
 def _filled(line: str) -> str:

@@ -1,4 +1,4 @@
-"""The Python of an extension that depends on its model: its tensors, its operators, and the indices that they read."""
+"""The Python of an extension that depends on its model: its tensors, its maps and its operators."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import json
 from collections.abc import Sequence
 from textwrap import indent
 
-from explorer.compiler.ir.graph import Graph, IndexMap
-from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors, is_given
+from explorer.compiler.ir.graph import Graph, IndexMap, plural
+from explorer.compiler.ir.index_sets import SetNames, factors, is_given
+from explorer.runtime.encode.declared import declared_in
 from explorer.runtime.encode.ops import Sets
+from explorer.runtime.export.follow import extents_text, follow_text
 from explorer.runtime.export.names import Named
 from explorer.runtime.export.plan import Call, Plan, Program
 
 FAMILIES = {"score": ("Score", "scores"), "layer": ("Layer", "layers"), "op": ("Lists", "lists")}
 """By family, the class that a model's is one of, and its file."""
+DTYPES = {"f16": "torch.float16", "bf16": "torch.bfloat16", "i8": "torch.int8"}
+"""The types of tensors that are stored in less than 32 bits."""
+MAPS = {"declared": "DeclaredMap", "divided": "DividedMap"}
+"""By field of a model's class, what the maps of it are."""
 WIDTH = 96
 FORMS = {"bags": 0, "blocks": 1, "csr": 2, "coo": 3}
 
@@ -27,19 +33,22 @@ def model_text(plan: Plan, named: Named, package: str) -> str:
     graph = plan.graph
     base, file = FAMILIES[graph.family]
     programs = [_program(program, named, plan, package) for program in plan.programs]
-    follows = [_follow(program, plan) for program in plan.programs]
-    maps = [entry for entry in graph.maps if is_given(entry)]
+    follows = [follow_text(program, plan) for program in plan.programs]
+    given = declared_in(graph) if graph.family == "layer" else [entry for entry in graph.maps if is_given(entry)]
     fields = {
         "tensors": _tensors(graph),
-        "maps": tuple((entry.name, entry.codomain) for entry in maps) if graph.family != "layer" else (),
-        "output": plan.output,
-        "output_set": graph.value(graph.result).index_set,
+        "maps": tuple((entry.name, entry.codomain) for entry in given),
+        **_maps_of_the_text(plan),
+        "outputs": plan.outputs,
+        "output_sets": tuple(graph.value(name).index_set for name in graph.results),
         "result": Python("_RESULT"),
         "gradients": Python("_GRADIENTS") if plan.gradients else None,
-        "upstream": plan.upstream,
+        "upstreams": plan.upstreams,
         "slopes": dict(plan.slopes),
-        **_family_fields(plan, maps),
+        **_family_fields(plan, given),
     }
+    kinds = [kind for field, kind in MAPS.items() if field in fields]
+    imported = f"\nfrom .maps import {', '.join(kinds)}" if kinds else ""
     said = "\n".join(f"    {name} = {_literal(value)}" for name, value in fields.items())
     return f'''"""{graph.name}, made by `explorer export` of the text in model.emb."""
 
@@ -47,7 +56,7 @@ import torch
 
 from . import _C  # noqa: F401, which registers the operators
 from .indices import Indices
-from .{file} import {base}
+from .{file} import {base}{imported}
 from .module import Declared, Operator, Program
 
 _OPS = torch.ops.{package}
@@ -63,7 +72,7 @@ class {graph.name}({base}):
 
     def extents(self, counts: dict[str, int]) -> dict[str, int]:
         return {{
-{_extents(plan)}
+{extents_text(plan)}
         }}
 '''
 
@@ -82,7 +91,7 @@ def _literal(value: object) -> str:
 
 
 def _tensors(graph: Graph) -> Python:
-    """What a call needs: not what the graph of a layer brings, nor the gradient of the result."""
+    """What a call needs: not what the graph of a layer brings, nor the gradients of the results."""
     lines = []
     for tensor in graph.tensors:
         if tensor.kind == "upstream" or (tensor.kind == "structure" and graph.family != "op"):
@@ -90,7 +99,25 @@ def _tensors(graph: Graph) -> Python:
         dims = tuple(map(graph.size, tensor.dims))
         learnt = graph.wants_gradient(tensor)
         said = f"{_literal(tensor.name)}, {_literal(tensor.sets)}, {dims!r}"
-        lines.append(f"        Declared({said}, learnt={learnt}, held={tensor.kind == 'param'}),\n")
+        stored = "" if tensor.storage == "f32" else f", stored={DTYPES[tensor.storage]}"
+        lines.append(f"        Declared({said}, learnt={learnt}, held={tensor.kind == 'param'}{stored}),\n")
+    return Python(f"(\n{''.join(lines)}    )")
+
+
+def _maps_of_the_text(plan: Plan) -> dict[str, object]:
+    """The maps that the text declares, and those that it computes of ids, where there are some."""
+    graph = plan.graph
+    declared = [(entry.name, entry.domain, entry.codomain, plural(entry.domain)) for entry in declared_in(graph)]
+    divided = [
+        (entry.name, factors(graph, entry)[0], entry.codomain, entry.divided) for entry in graph.maps if entry.divided
+    ]
+    found: dict[str, Sequence[tuple[object, ...]]] = {"declared": declared, "divided": divided}
+    return {field: _calls(MAPS[field], rows) for field, rows in found.items() if rows}
+
+
+def _calls(name: str, rows: Sequence[tuple[object, ...]]) -> Python:
+    """A tuple of what a class makes of each row, one a line."""
+    lines = (f"        {name}({', '.join(map(_literal, row))}),\n" for row in rows)
     return Python(f"(\n{''.join(lines)}    )")
 
 
@@ -102,8 +129,9 @@ def _family_fields(plan: Plan, maps: list[IndexMap]) -> dict[str, object]:
     if graph.family == "layer":
         return {}
     sets = Sets.of(graph)
+    names = {field: name for field, name in vars(sets).items() if field != "maps"}
     ends, order = SetNames.of(plan.derived_graph).inverses[sets.home]
-    return {"form": FORMS[graph.structure], **vars(sets), "home_ends": ends, "home_order": order}
+    return {"form": FORMS[graph.structure], **names, "home_ends": ends, "home_order": order}
 
 
 def _signature(plan: Plan) -> str:
@@ -138,69 +166,3 @@ def _tuple(names: Sequence[str]) -> str:
     if len(lines) == 1:
         return _literal(tuple(names))
     return "(\n" + "".join(f"    {line.rstrip()}\n" for line in lines) + ")"
-
-
-def _follow(program: Program, plan: Plan) -> str:
-    """The function that adds the indices that a program reads and no call brings."""
-    graph = plan.graph if program.name == "result" else plan.derived_graph
-    read = {buffer.name for call in program.calls for buffer in call.given}
-    lines, names = list[str](), SetNames.of(graph)
-    sets = {known for known, _ in _set_extents(graph)}
-    brought = {names.inverses[Sets.of(graph).home]} if graph.family == "op" else set()
-    for entry in graph.maps:
-        ends, order = names.inverses[entry.name]
-        if not read & {ends, order} or (ends, order) in brought:
-            continue
-        ids, count = f'made.arrays["{entry.name}"]', f'counts["{entry.codomain}"]'
-        if entry.paths:
-            ids, count = _product(graph, entry), " * ".join(f'counts["{each}"]' for each in factors(graph, entry))
-        assert entry.paths or entry.codomain in sets
-        lines.append(f'made.invert({ids}, {count}, "{ends}", "{order}")')
-    body = "\n".join(f"    {line}" for line in lines) or "    pass"
-    return f'''def _follow_{program.name}(made: Indices, counts: dict[str, int]) -> None:
-    """Adds the inverses of maps that these kernels read."""
-{body}
-
-'''
-
-
-def _product(graph: Graph, entry: IndexMap) -> str:
-    """Where a map of several paths leads from each element of its domain: to rows numbered in row-major order."""
-    starts = {known.name: known.domain for known in graph.maps}
-
-    def follow(path: str) -> str:
-        rows, at = f'made.every(counts["{entry.domain}"])', entry.domain
-        for step in path.split("."):
-            if step == at:
-                continue
-            if starts[step] == CONTAINERS.get(at):
-                each = f'max(1, counts["{at}"] // max(1, counts["{starts[step]}"]))'
-                rows = f"{rows} // {each}"
-            rows, at = f'made.arrays["{step}"].reshape(-1)[{rows}]', ""
-        return rows
-
-    first, *others = map(follow, entry.paths)
-    for ids, index_set in zip(others, factors(graph, entry)[1:], strict=True):
-        first = f'({first}) * counts["{index_set}"] + {ids}'
-    return first
-
-
-def _set_extents(graph: Graph) -> list[tuple[str, str]]:
-    """By set that is no product, the name of its extent."""
-    products = {entry.codomain for entry in graph.maps if entry.paths}
-    return [(each, str(name)) for each, name in SetNames.of(graph).counts.items() if each not in products]
-
-
-def _extents(plan: Plan) -> str:
-    """The lines of the sizes that operators take."""
-    needed = {size for program in plan.programs for call in program.calls for size in call.sizes}
-    known = dict[str, str]()
-    for graph in (plan.graph, plan.derived_graph):
-        sizes = {each: f'counts["{each}"]' for each, _ in _set_extents(graph)}
-        for entry in graph.maps:
-            if entry.paths:
-                sizes[entry.codomain] = " * ".join(sizes[each] for each in factors(graph, entry))
-        names = SetNames.of(graph).counts
-        for each, size in sizes.items():
-            known |= {str(names[each]): size, ends_of(each): f"{size} + 1"}
-    return "\n".join(f'            "{name}": {known[name]},' for name in sorted(needed))

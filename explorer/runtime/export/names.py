@@ -11,6 +11,7 @@ from explorer.compiler.ir.index_sets import is_given
 from explorer.compiler.ir.node import Names
 from explorer.runtime.data.index_arrays import FORMS, NUMBERS
 from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode.declared import declared_in
 
 _TAKEN = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast
@@ -28,7 +29,7 @@ MACROS = re.compile(r"[A-Z][A-Z0-9_]{2,}|M_\w+|PRI\w+|SCN\w+|errno|std(in|out|er
 OF_CUDA = re.compile(r"cuda\w*|_[_A-Z]\w*")
 """What CUDA calls its own, and what the language keeps for those who write compilers."""
 WORDS_OF_CALLS = {"self", "known"}
-WORDS_OF_MAKING = {"self", "check_indices"}
+WORDS_OF_MAKING = {"self", "check_indices", "padding"}
 """What a module takes by name whatever its model is."""
 
 
@@ -48,7 +49,8 @@ class Named:
 def check_names(graph: Graph) -> None:
     """Raises InputError where a call of the module could not tell a tensor, an index or a set from another argument."""
     forms = NUMBERS | {name for form in FORMS for name in (form.lists, form.picks)}
-    indices = {entry.name for entry in graph.maps if is_given(entry)} if graph.family == "score" else set[str]()
+    given = (entry for entry in graph.maps if is_given(entry)) if graph.family == "score" else declared_in(graph)
+    indices = {entry.name for entry in given}
     tensors = {tensor.name for tensor in graph.tensors if tensor.kind != "structure"}
     sets = {name for tensor in graph.tensors if tensor.kind == "param" for name in tensor.sets}
     words = {"self", *(forms if graph.family == "op" else ())}

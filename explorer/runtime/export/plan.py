@@ -1,13 +1,13 @@
 """What an extension does: a compilation's launches as calls, each of arrays and sizes, with what it makes.
 
-A call is a function of the extension. The result is one; with a backward pass its launches are others, in two parts
+A call is a function of the extension. The results are one; with a backward pass its launches are others, in two parts
 where the kernels allow it (`divide`), and what depends on a graph alone is a call of its own, made once a graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from explorer.compiler.codegen.text import Code, Launch
@@ -19,9 +19,10 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
 from explorer.runtime.arrays import as_declared, inputs_of, kernels_of
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.encode.declared import declared_in
+from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.liveness import kept_to_the_end
-from explorer.runtime.targets.gpu.parts import divide
+from explorer.runtime.targets.parts import divide
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Program:
-    """A text of CUDA and its calls: `inspect` is made once a graph, None where nothing is; `run` makes the result, or
+    """A text of CUDA and its calls: `inspect` is made once a graph, None where nothing is; `run` makes the results, or
     where the program has a backward pass in one, the gradients; `rest` is the second of two parts, or None."""
 
     name: str
@@ -65,15 +66,16 @@ class Program:
 
 @dataclass(frozen=True)
 class Plan:
-    """A model's programs. `gradients` is None for one that is exported without; `slopes` are by tensor the array that
-    is its gradient."""
+    """A model's programs. `outputs` are the arrays of what it returns, in order, of which one may be there twice, and
+    `upstreams` those of their gradients. `gradients` is None for one that is exported without; `slopes` are by tensor
+    the array that is its gradient."""
 
     compilation: Compilation
     result: Program
     gradients: Program | None
-    output: str
+    outputs: tuple[str, ...]
     slopes: tuple[tuple[str, str], ...]
-    upstream: str
+    upstreams: tuple[str, ...]
 
     @classmethod
     def of(cls, compilation: Compilation, grad: bool) -> Plan:
@@ -81,20 +83,21 @@ class Plan:
         asked for and there is no backward pass."""
         plain = compilation.with_options(grad=False) if compilation.options.grad else compilation
         code, loops = _code(plain)
-        output, *_ = kept_to_the_end(loops)
-        result = _program("result", code, loops, (output,))
+        _refuse_declared(compilation)
+        outputs = _outputs(loops)
+        result = _program("result", code, loops, outputs)
         if not grad:
-            return cls(plain, result, None, output, (), "")
+            return cls(plain, result, None, outputs, (), ())
         derived = compilation if compilation.options.grad else compilation.with_options(grad=True)
         code, loops = _code(derived)
         slopes = loops.gradients if isinstance(loops, Module) else ()
         graph = derived.stages["graph"].program
-        upstream = upstream_name(graph) if isinstance(graph, Graph) else None
-        if not slopes or upstream is None:
+        upstreams = upstream_names(graph) if isinstance(graph, Graph) else ()
+        if not slopes or not upstreams:
             raise InputError(f"{plain.name} has no tensor with a gradient")
-        kept = tuple(dict.fromkeys(name for _, name in slopes))
-        first, *_ = kept_to_the_end(loops)
-        return cls(plain, result, _program("gradients", code, loops, kept, (first, upstream)), output, slopes, upstream)
+        kept = tuple(name for _, name in slopes)
+        gradients = _program("gradients", code, loops, kept, (_outputs(loops), upstreams))
+        return cls(plain, result, gradients, outputs, slopes, upstreams)
 
     @cached_property
     def graph(self) -> Graph:
@@ -117,12 +120,18 @@ class Plan:
         """One or two."""
         return (self.result,) if self.gradients is None else (self.result, self.gradients)
 
-    @property
-    def first_part(self) -> str:
-        """The array of the result that the first of two parts makes; "" where the backward pass is in one."""
-        if self.gradients is None or self.gradients.rest is None:
-            return ""
-        return self.gradients.run.made[0].name
+
+def _refuse_declared(compilation: Compilation) -> None:
+    """An extension has a score's ids by fact alone."""
+    graph = compilation.stages["graph"].program
+    if isinstance(graph, Graph) and graph.family == "score" and declared_in(graph):
+        names = ", ".join(entry.name for entry in declared_in(graph))
+        raise InputError(f"an extension of a score has the maps of facts alone, and this one declares {names}")
+
+
+def _outputs(loops: Kernel | Module) -> tuple[str, ...]:
+    """The arrays of what the definition returns, in order."""
+    return loops.results if isinstance(loops, Module) else kept_to_the_end(loops)
 
 
 def _code(compilation: Compilation) -> tuple[Code, Kernel | Module]:
@@ -133,10 +142,14 @@ def _code(compilation: Compilation) -> tuple[Code, Kernel | Module]:
 
 
 def _program(
-    name: str, code: Code, loops: Kernel | Module, kept: tuple[str, ...], divided: tuple[str, str] | None = None
+    name: str,
+    code: Code,
+    loops: Kernel | Module,
+    kept: tuple[str, ...],
+    divided: tuple[tuple[str, ...], tuple[str, ...]] | None = None,
 ) -> Program:
-    """A text's calls, which leave the arrays `kept`; `divided` are the names of the result and of its gradient, where
-    the launches may come in two parts."""
+    """A text's calls, which leave the arrays `kept`; `divided` are the names of the results and of their gradients,
+    where the launches may come in two parts."""
     buffers = {buffer.name: buffer for buffer in (*inputs_of(kernels_of(loops)), *code.buffers)}
     once = tuple(launch for launch in code.launches if launch.once)
     launches = tuple(launch for launch in code.launches if not launch.once)
@@ -144,14 +157,14 @@ def _program(
     constants = {str(name): size for kernel in kernels_of(loops) for name, size in kernel.sizes}
 
     def call(name: str, launches: Sequence[Launch], made: Iterable[str]) -> Call:
-        return _call(name, launches, tuple(made), buffers, code.counts, constants)
+        return _call(name, launches, tuple(dict.fromkeys(made)), buffers, code.counts, constants)
 
     inspect = call(f"inspect_{name}", once, sorted(found & _named(launches))) if once else None
-    parts = divide(replace(code, launches=launches), *divided) if divided else None
+    parts = divide(launches, *divided) if divided else None
     if parts is None:
         return Program(name, code.lines, code.launches, buffers, inspect, call(name, launches, kept), None)
-    result = divided[0] if divided else ""
-    start = call("start", parts.forward, (result, *sorted(parts.crossing - {result})))
+    results = divided[0] if divided else ()
+    start = call("start", parts.forward, (*results, *sorted(parts.crossing)))
     finish = call("finish", parts.backward, kept)
     return Program(name, code.lines, code.launches, buffers, inspect, start, finish)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from explorer.compiler.ir.index_sets import is_given
+from explorer.runtime.encode.declared import declared_in
 from explorer.runtime.export.plan import Plan
 from explorer.version import version
 
@@ -31,7 +33,7 @@ def given(case):
             found[name.split("/", 2)[2]] = torch.from_numpy(value).to(DEVICE) if value.ndim else value.item()
     declared = {tensor.name: tensor for tensor in MODEL.tensors}
     for name, tensor in declared.items():
-        found[name] = found[name].requires_grad_(tensor.learnt and MODEL.gradients is not None)
+        found[name] = found[name].to(tensor.stored).requires_grad_(tensor.learnt and MODEL.gradients is not None)
     known = {*declared, *INDICES}
     return {name: value for name, value in found.items() if name in known}
 
@@ -43,26 +45,39 @@ INDICES = {
 }
 
 
-def held(case, name, got):
-    """Raises unless a result is within what rounding may make of the reference's."""
+def held(case, name, got, stored=torch.float32):
+    """Raises unless a result is within what rounding may make of the reference's, once more to how it is `stored`."""
     want, error = EXPECTED[f"{case}/want/{name}"], EXPECTED[f"{case}/error/{name}"]
+    if stored != torch.float32:
+        error = error + np.abs(want) * torch.finfo(stored).eps
     got = got.detach().cpu().double().numpy()
     assert got.shape == want.shape, (case, name, got.shape, want.shape)
     wrong = np.isfinite(error) & np.isfinite(want) & ~(np.abs(got - want) <= error)
     assert not wrong.any(), (case, name, got[wrong][:4], want[wrong][:4])
 
 
+def results_of(case, arguments):
+    """The results, each held against the reference's."""
+    found = MODEL()(**arguments)
+    found = found if isinstance(found, tuple) else (found,)
+    assert len(found) == len(MODEL.outputs), case
+    for number, result in enumerate(found, 1):
+        held(case, f"result {number}", result)
+    return found
+
+
 def test_results_and_gradients():
     for case in CASES:
         arguments = given(case)
-        result = MODEL()(**arguments)
-        held(case, "result", result)
+        results = results_of(case, arguments)
         with torch.no_grad():
-            held(case, "result", MODEL()(**arguments))
+            results_of(case, arguments)
         if MODEL.gradients is not None:
-            result.backward(torch.from_numpy(EXPECTED[f"{case}/upstream"]).to(DEVICE))
+            numbers = range(1, 1 + len(results))
+            upstreams = [torch.from_numpy(EXPECTED[f"{case}/upstream/{number}"]).to(DEVICE) for number in numbers]
+            torch.autograd.backward(results, upstreams)
             for name in MODEL.slopes:
-                held(case, f"gradient of {name}", arguments[name].grad)
+                held(case, f"gradient of {name}", arguments[name].grad, arguments[name].dtype)
 
 
 if __name__ == "__main__":
@@ -111,10 +126,11 @@ def _arch(plan: Plan) -> str:
 def readme_text(plan: Plan, package: str) -> str:
     """The file `README.md`."""
     name, graph = plan.compilation.name, plan.graph
+    declared = "".join(f", {entry.name}={entry.name}" for entry in declared_in(graph))
     held = sorted({each for tensor in graph.tensors if tensor.kind == "param" for each in tensor.sets})
     sizes = ", ".join(f"{each}=..." for each in held)
     passed = {
-        "score": ", ".join(entry.name for entry in graph.maps if entry.codomain != "unit"),
+        "score": ", ".join(entry.name for entry in graph.maps if is_given(entry)),
         "layer": "src, dst, etype",
         "op": {"bags": "ptr, idx", "blocks": "ptr, blocks", "csr": "rowptr, col", "coo": "row, col"}.get(
             graph.structure, ""
@@ -140,7 +156,7 @@ explorer.
 from {package} import {name}
 
 model = {name}({sizes}).cuda()
-result = model({passed}{others})
+{_results(plan)} = model({passed}{declared}{others})
 ```
 
 - `csrc/*.cu`: the kernels, as the explorer's stage `cuda` shows them, and the functions that launch them
@@ -149,3 +165,9 @@ result = model({passed}{others})
 - `{package}/`: the module, and the encoding of its indices in PyTorch
 - `expected.npz`: small inputs with the results of the float64 reference, which `test_extension.py` holds it against
 """
+
+
+def _results(plan: Plan) -> str:
+    """What the results are called where they are assigned."""
+    count = len(plan.outputs)
+    return "result" if count == 1 else ", ".join(f"result_{number}" for number in range(1, count + 1))

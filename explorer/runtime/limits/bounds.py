@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.ir.graph import Gather, Graph
-from explorer.compiler.ir.work import row_flop, used_values
+from explorer.compiler.ir.graph import Gather, Graph, Value, indices_of
+from explorer.compiler.ir.index_sets import is_of_fact
+from explorer.compiler.ir.storage import element_bytes
+from explorer.compiler.ir.work import elements, row_flop, used_values
 
 SECTOR = 32
 """The bytes that a GPU's memory moves at least; tables are taken to begin on a sector."""
 FLOAT = 4
+BATCH = "batch"
+"""The set of a score's facts: what is over it has its row for each, picked by no map."""
 
 NOTE = (
     "Compulsory bytes: each 32-byte sector of a row that any triple needs, once, the ids and the scores. "
@@ -37,9 +41,12 @@ def limits(graph: Graph, inputs: Inputs) -> dict[str, int | str]:
     A kernel that starts with cold caches and moves fewer bytes than the first has not computed all scores.
     """
     used = used_values(graph)
-    maps = {name: inputs[name] for name in sorted({name for value in used for name in value.depends})}
-    fixed = sum(ids.nbytes for ids in maps.values()) + FLOAT * _count_rows(inputs[entry.name] for entry in graph.maps)
-    compulsory = stream = 0
+    maps = {name: inputs[name] for name in sorted({name for value in used for name in value.depends} - {BATCH})}
+    maps[BATCH] = np.arange(max((len(ids) for ids in maps.values()), default=1))
+    ids = sum(array.nbytes for name, array in maps.items() if name != BATCH)
+    numbers = sum(elements(graph, graph.value(name)) for name in graph.results)
+    fixed = ids + FLOAT * numbers * _count_rows(inputs[entry.name] for entry in graph.maps if is_of_fact(entry))
+    compulsory, stream = _of_declared(used, inputs)
     for tensor in graph.tensors:
         reads = {
             value.operator.indices
@@ -48,12 +55,39 @@ def limits(graph: Graph, inputs: Inputs) -> dict[str, int | str]:
         }
         if reads:
             array = inputs[tensor.name]
-            extents, row_bytes = array.shape[: len(tensor.sets)], FLOAT * prod(array.shape[len(tensor.sets) :])
-            rows = [_row_numbers([maps[index] for index in indices], extents) for indices in sorted(reads)]
+            extents = array.shape[: len(tensor.sets)]
+            row_bytes = element_bytes(tensor.storage) * prod(array.shape[len(tensor.sets) :])
+            rows = [_row_numbers([_followed(path, maps, inputs) for path in each], extents) for each in sorted(reads)]
             compulsory += SECTOR * distinct_sectors(np.unique(np.concatenate(rows)), row_bytes)
             stream += SECTOR * sum(touched_sectors(numbers, row_bytes) for numbers in rows)
     flop = sum(row_flop(graph, value) * _count_rows(maps[name] for name in value.depends) for value in used)
     return {"compulsory_bytes": fixed + compulsory, "stream_bytes": fixed + stream, "flop": flop, "note": NOTE}
+
+
+def _of_declared(used: Iterable[Value], inputs: Inputs) -> tuple[int, int]:
+    """The compulsory and the stream bytes of maps that the text declares, which lead on from others: of `h.kind` the
+    ids that `kind` has for heads."""
+    paths = {path for value in used for path in indices_of(value.operator)}
+    read: dict[str, set[str]] = {}  # by map, the paths behind which it is read
+    for path in paths:
+        steps = path.split(".")
+        for place in range(1, len(steps)):
+            read.setdefault(steps[place], set()).add(".".join(steps[:place]))
+    compulsory = stream = 0
+    for before in read.values():
+        rows = [_followed(path, inputs, inputs).ravel().astype(np.int64) for path in sorted(before)]
+        compulsory += SECTOR * distinct_sectors(np.unique(np.concatenate(rows)), FLOAT)
+        stream += SECTOR * sum(touched_sectors(each, FLOAT) for each in rows)
+    return compulsory, stream
+
+
+def _followed(path: str, maps: Inputs, inputs: Inputs) -> npt.NDArray[Any]:
+    """Where a path leads from each fact: its first map is of facts, the others the text declares."""
+    first, *others = path.split(".")
+    ids = maps[first]
+    for step in others:
+        ids = inputs[step][ids]
+    return ids
 
 
 def _count_rows(ids: Iterable[npt.NDArray[Any]]) -> int:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from explorer.compiler.ir.graph import Gather, Graph, Segment, Tensor, Value
 from explorer.compiler.ir.index_sets import CONTAINERS, with_products
+from explorer.compiler.ir.storage import element_bytes
 from explorer.compiler.ir.work import elements, work_of
 from explorer.runtime.encode.layers import tensor_shape
 from explorer.runtime.encode.structure import Structure
@@ -25,7 +26,7 @@ NOTE = (
 def limits(graph: Graph, structure: Structure) -> dict[str, int | str]:
     """`compulsory_bytes`, `stream_bytes`, `flop`, and a `note` that says what they count."""
     counts = with_products(graph, {**structure.counts, "unit": 1})
-    results = {graph.result, *dict(graph.gradients).values()}
+    results = set(graph.outputs)
     fixed = sum(FLOAT * counts[v.index_set] * elements(graph, v) for v in graph.values if v.name in results)
     fixed += sum(structure.map_bytes.get(name, 0) for name in sorted(_maps_read(graph)))
     compulsory = stream = 0
@@ -34,7 +35,7 @@ def limits(graph: Graph, structure: Structure) -> dict[str, int | str]:
         if not reads:
             continue
         shape = tensor_shape(graph, tensor, structure.counts)
-        row_bytes = FLOAT * prod(shape[len(tensor.sets) :])
+        row_bytes = element_bytes(tensor.storage) * prod(shape[len(tensor.sets) :])
         rows = [_row_numbers(value, tensor, structure, shape) for value in reads]
         compulsory += SECTOR * distinct_sectors(_distinct(rows, prod(shape[: len(tensor.sets)])), row_bytes)
         stream += SECTOR * sum(touched_sectors(numbers, row_bytes) for numbers in rows)

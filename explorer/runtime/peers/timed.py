@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from explorer.compiler.returned import for_each_returned
+from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.reference.compare import Check, worst
 from explorer.runtime.runs.request import Outcome, Setup, how_far
 from explorer.runtime.targets.gpu.timing import Times
@@ -110,13 +112,13 @@ def unchecked(setup: Setup, device: str, name: str) -> Peer:
 
     graph, written = setup.program("graph"), setup.recompiled(AS_WRITTEN)
     learnt = [tensor for tensor, _ in graph.gradients]
-    given = next((tensor.name for tensor in graph.tensors if tensor.kind == "upstream"), None)
+    given = upstream_names(graph)
 
     @functools.cache
-    def on_device() -> tuple[TorchModel, torch.Tensor | None]:
+    def on_device() -> tuple[TorchModel, list[torch.Tensor]]:
         """Made when the peer is checked, so that running out of memory here is told like any other."""
-        # As the programs read it: the rows of a result over edges or entries are in their order.
-        upstream = None if given is None else torch.from_numpy(setup.inputs()[given]).to(device)
+        # As the programs read them: the rows of a result over edges or entries are in their order.
+        upstream = [torch.from_numpy(setup.inputs()[name]).to(device) for name in given]
         return TorchModel(written.program("graph"), written.inputs(), device, learnt, name != EAGER), upstream
 
     def launch() -> None:
@@ -126,6 +128,8 @@ def unchecked(setup: Setup, device: str, name: str) -> Peer:
     def outcome() -> Outcome:
         model, upstream = on_device()
         result, gradients = model.run(upstream)
-        return result.numpy(force=True), {name: found.numpy(force=True) for name, found in gradients.items()}
+        return for_each_returned(lambda each: each.numpy(force=True), result), {
+            n: found.float().numpy(force=True) for n, found in gradients.items()
+        }
 
     return Peer(name, launch, outcome, torch.OutOfMemoryError)

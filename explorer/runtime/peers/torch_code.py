@@ -6,7 +6,7 @@ that depends on no map has one row. On any device, so that its numbers are teste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from torch import Tensor
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir.functions import TABLE
 from explorer.compiler.ir.index_sets import containment, count_name, is_given
+from explorer.compiler.returned import as_returned
 
 FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
     function.name: eval(function.torch, {"torch": torch}) for function in TABLE if function.torch
-}
+} | {"copy": lambda x: x}  # what a triple alone tells, for each of its negatives
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "sum": lambda x: x.sum(-1),
     "mean": lambda x: x.mean(-1),
@@ -30,6 +31,8 @@ REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "norm2": lambda x: torch.linalg.vector_norm(x, 2, -1),
 }
 SCATTERED = {"max": "amax", "min": "amin", "product": "prod"}
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
+"""The types of tensors that are stored in less than 32 bits: what is picked of them is made float32."""
 
 
 class TorchModel:
@@ -53,31 +56,36 @@ class TorchModel:
         self._maps = {
             entry.name: torch.from_numpy(np.asarray(inputs[entry.name], np.int64)).to(device)
             for entry in graph.maps
-            if is_given(entry)
+            if is_given(entry) or entry.divided
         }
         self._tensors = {
             tensor.name: torch.from_numpy(np.asarray(inputs[tensor.name], np.float32)).to(device)
             for tensor in graph.tensors
         }
+        narrow = {tensor.name: DTYPES[tensor.storage] for tensor in graph.tensors if tensor.storage in DTYPES}
+        self._tensors |= {name: self._tensors[name].to(dtype) for name, dtype in narrow.items()}
+        self._narrow = frozenset(narrow)
         self._learnt = tuple(learnt)
         for name in self._learnt:
             self._tensors[name].requires_grad_()
         self._rows = self._row_counts(inputs)
-        self._index_set = graph.value(graph.result).index_set
+        self._returned = tuple((name, graph.value(name).index_set) for name in graph.results)
         self._widest = max((tuple(found.shape) for found in self._maps.values()), key=len, default=())
-        self._evaluated = torch.compile(self._result, fullgraph=True, dynamic=False) if compiled else self._result
+        self._evaluated = torch.compile(self._results, fullgraph=True, dynamic=False) if compiled else self._results
 
-    def run(self, upstream: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
-        """The result and, where its gradient is given, those of what is learnt, by tensor; on a GPU, before they are
-        computed."""
-        result = self._evaluated()
-        if upstream is None:
-            return result, {}
+    def run(self, upstream: Sequence[Tensor] = ()) -> tuple[Any, dict[str, Tensor]]:
+        """The result, a tuple of several, and, where their gradients are given, those of what is learnt, by tensor; on
+        a GPU, before they are computed."""
+        results = self._evaluated()
+        if not upstream:
+            return as_returned(results), {}
         learnt = [self._tensors[name] for name in self._learnt]
-        if not result.requires_grad:  # nothing that is learnt is in it
-            return result, {name: torch.zeros_like(self._tensors[name]) for name in self._learnt}
-        gradients = torch.autograd.grad(result, learnt, upstream, allow_unused=True, materialize_grads=True)
-        return result.detach(), dict(zip(self._learnt, gradients, strict=True))
+        pairs = [pair for pair in zip(results, upstream, strict=True) if pair[0].requires_grad]
+        if not pairs:  # nothing that is learnt is in any
+            return as_returned(results), {name: torch.zeros_like(self._tensors[name]) for name in self._learnt}
+        outputs, given = zip(*pairs, strict=True)
+        gradients = torch.autograd.grad(outputs, learnt, given, allow_unused=True, materialize_grads=True)
+        return as_returned(each.detach() for each in results), dict(zip(self._learnt, gradients, strict=True))
 
     def _row_counts(self, inputs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
         """By set: the leading dimensions of values with a row for each of its elements."""
@@ -93,11 +101,15 @@ class TorchModel:
         rows |= {self._domains[name]: tuple(found.shape) for name, found in self._maps.items()}
         return rows
 
-    def _result(self) -> Tensor:
+    def _results(self) -> tuple[Tensor, ...]:
         values = dict(self._tensors)
         for value in self._graph.values:
             values[value.name] = self._value(value, values)
-        result, rows = values[self._graph.result], self._rows[self._index_set]
+        return tuple([self._whole(values[name], index_set) for name, index_set in self._returned])
+
+    def _whole(self, result: Tensor, index_set: str) -> Tensor:
+        """A result with a row for each element of its set."""
+        rows = self._rows[index_set]
         if self._lead == 2:  # of a triple's negatives all, though it depend on none
             rows = self._widest
         shape = result.shape[self._lead :]
@@ -109,7 +121,8 @@ class TorchModel:
     def _value(self, value: g.Value, values: Mapping[str, Tensor]) -> Tensor:
         match value.operator:
             case g.Gather() as gather:
-                return self._gather(gather, value, values[gather.tensor])
+                found = self._gather(gather, value, values[gather.tensor])
+                return found.float() if gather.tensor in self._narrow else found
             case g.Constant(value=number):
                 return torch.full((1,) * self._lead, number, device=self._device)
             case g.Elementwise() as elementwise:

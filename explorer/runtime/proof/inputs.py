@@ -10,7 +10,9 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph, Tensor
-from explorer.compiler.ir.index_sets import is_given
+from explorer.compiler.ir.index_sets import is_given, is_of_fact
+from explorer.compiler.stored import rounded
+from explorer.runtime.encode.declared import declared_in, made_sizes
 
 Inputs = dict[str, Any]
 """What a caller gives a model, by name."""
@@ -56,24 +58,26 @@ def draw(compilation: Compilation, case: Case) -> Inputs:
     return {**given, **structure}
 
 
-def draw_upstream(shape: tuple[int, ...], case: Case) -> npt.NDArray[np.float32]:
-    """The gradient of a result."""
-    return np.random.default_rng(case.seed + 100).uniform(-1, 1, shape).astype(np.float32)
+def draw_upstream(shape: tuple[int, ...], case: Case, place: int = 0) -> npt.NDArray[np.float32]:
+    """The gradient of the result at a place of those that are returned: of each another."""
+    return np.random.default_rng(case.seed + 100 * (place + 1)).uniform(-1, 1, shape).astype(np.float32)
 
 
 def _values(graph: Graph, tensor: Tensor, counts: dict[str, int], random: np.random.Generator) -> Any:
     shape = [counts[name] for name in tensor.sets] + [graph.size(extent) for extent in tensor.dims]
-    return random.uniform(-1, 1, shape).astype(np.float32)
+    drawn = random.uniform(-1, 1, shape).astype(np.float32)
+    return rounded(drawn * 127 if tensor.storage == "i8" else drawn, tensor.storage)
 
 
 def _triples(compilation: Compilation, case: Case, random: np.random.Generator) -> tuple[Inputs, dict[str, int]]:
     graph, negatives = compilation.stages["graph"].program, compilation.options.negatives
     assert isinstance(graph, Graph)
-    counts = {entry.codomain: case.rows for entry in graph.maps} | {"relation": case.types}
+    counts = {entry.codomain: case.rows for entry in graph.maps} | {"relation": case.types, "batch": case.entries}
     shapes = {"batch": (case.entries,), "negative": (case.entries, negatives.count if negatives else 0)}
-    given = (entry for entry in graph.maps if is_given(entry))
+    given = (entry for entry in graph.maps if is_given(entry) and is_of_fact(entry))
     maps = {e.name: random.integers(0, counts[e.codomain], shapes[e.domain]).astype(np.int32) for e in given}
-    return maps, counts
+    maps |= _declared(graph, case, counts, random)
+    return maps, counts | made_sizes(graph.maps, counts)
 
 
 def _edges(compilation: Compilation, case: Case, random: np.random.Generator) -> tuple[Inputs, dict[str, int]]:
@@ -86,7 +90,20 @@ def _edges(compilation: Compilation, case: Case, random: np.random.Generator) ->
         "ntype": random.integers(0, case.types, nodes).astype(np.int32),
     }
     counts = {"node": nodes, "edge": edges, "etype": case.types, "ntype": case.types}
+    graph = compilation.stages["graph"].program
+    assert isinstance(graph, Graph)
+    arrays |= _declared(graph, case, counts, random)
+    counts |= made_sizes(graph.maps, counts)
     return {**arrays, **{f"num_{name}s": counts[name] for name in ("node", "etype", "ntype")}}, counts
+
+
+def _declared(graph: Graph, case: Case, counts: dict[str, int], random: np.random.Generator) -> Inputs:
+    """Ids for each map that the text declares, and the sizes of the sets that they lead to."""
+    found: Inputs = {}
+    for entry in declared_in(graph):
+        size = counts.setdefault(entry.codomain, case.rows)
+        found[entry.name] = random.integers(0, max(1, size), counts[entry.domain]).astype(np.int32)
+    return found
 
 
 def _lists(compilation: Compilation, case: Case, random: np.random.Generator) -> tuple[Inputs, dict[str, int]]:
@@ -113,4 +130,6 @@ def _lists(compilation: Compilation, case: Case, random: np.random.Generator) ->
         },
     }
     counts = {pick.codomain: rows, home.codomain: lists, home.domain: entries}
-    return arrays[graph.structure], counts
+    declared = _declared(graph, case, counts, random)
+    counts |= made_sizes(graph.maps, counts)
+    return {**arrays[graph.structure], **declared}, counts

@@ -16,6 +16,7 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.interpret import run_program
 from explorer.compiler.interpret.guarded import OutsideError, guarding
 from explorer.compiler.ir.graph import Graph
+from explorer.compiler.returned import as_returned, each_returned, for_each_returned
 from explorer.compiler.stages import Program
 from explorer.compiler.unsupported import OutOfBudget
 from explorer.runtime.budget import CpuSpent, cpu_bounded
@@ -28,12 +29,15 @@ from explorer.runtime.reference.numbers.bounds import Bounded
 SECONDS = 2.0
 """Of work, that an edited text may take to be read, and again to be run on an input: ten times what the longest of the
 examples does. A loop that somebody has made endless is stopped by then."""
-ENOUGH_SECONDS = 0.06
-"""After so much work, no more inputs are tried: an answer is to come within 300 ms, with what is made onward."""
+ENOUGH_SECONDS = 0.1
+"""After so much work, no more inputs than the first are tried: an answer is to come within 300 ms, with what is made
+onward."""
 RESULT = "result"
+"""What the output is called; of several, with its place behind."""
 MOST_KEPT = 16
 
-Wanted = tuple[Inputs, npt.NDArray[np.float32] | None, Mapping[str, Bounded]]
+Upstream = npt.NDArray[np.float32] | tuple[npt.NDArray[np.float32], ...]
+Wanted = tuple[Inputs, Upstream | None, Mapping[str, Bounded]]
 """An input, the gradient of its result where there is a backward pass, and what must come of it by output."""
 _KEPT: OrderedDict[tuple[Any, ...], Wanted] = OrderedDict()
 """The latest that were evaluated: the model stays while a stage of it is edited."""
@@ -58,28 +62,36 @@ def prove(compilation: Compilation, stage: str, read: Read) -> tuple[Program, Ve
         raise EditRefused(f"reading this text takes longer than {SECONDS:g} s") from None
     except MemoryError:
         raise EditRefused("reading this text takes more memory than it may") from None
-    began, error, of_bound = process_time(), 0.0, 0.0
-    for tried, case in enumerate(CASES, start=1):
-        found = _on_case(compilation, stage, program, case)
+    began, error, of_bound, tried = process_time(), 0.0, 0.0, 0
+    for case in CASES:
+        try:
+            found = _on_case(compilation, stage, program, case, began + ENOUGH_SECONDS if tried else None)
+        except CpuSpent:
+            break
+        tried += 1
         if isinstance(found, str):
             return program, Verdict("wrong", found, tried)
         error, of_bound = max(error, found.error), max(of_bound, found.of_bound)
         if found.difference is not None:
             return program, Verdict("wrong", _said(found.difference), tried, error, found.difference)
-        if process_time() - began > ENOUGH_SECONDS:
-            break
     inputs = f"{tried} small input{'s' * (tried > 1)}"
     message = f"matches the reference on {inputs}, largest error {of_bound:.2g} of what rounding may make (measured)"
     return program, Verdict("matches", message, tried, error)
 
 
-def _on_case(compilation: Compilation, stage: str, program: Program, case: Case) -> Held | str:
-    """What came of one input, or where the program reads or writes outside of an array."""
+def _on_case(compilation: Compilation, stage: str, program: Program, case: Case, until: float | None) -> Held | str:
+    """What came of one input, or where the program reads or writes outside of an array. One that need not be tried
+    raises CpuSpent where it is not done `until` then, by the process's time."""
+    seconds = SECONDS if until is None else until - process_time()
+    if seconds <= 0:
+        raise CpuSpent("No time is left.")
     inputs, upstream, wanted = _wanted(compilation, coarser_of(program) if stage == "kernels" else 1.0, case)
     try:
-        with cpu_bounded(SECONDS), guarding():
+        with cpu_bounded(seconds), guarding():
             got = _run(compilation, program, inputs, upstream)
     except CpuSpent:
+        if until is not None:
+            raise
         raise EditRefused(f"it does not end within {SECONDS:g} s on {case.entries} entries") from None
     except OutsideError as error:
         return f"an access is outside of its array: {error}"
@@ -107,20 +119,19 @@ def _in_words(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
 
 
-def _run(
-    compilation: Compilation, program: Program, inputs: Inputs, upstream: npt.NDArray[np.float32] | None
-) -> dict[str, Any]:
-    """The result and the gradients, by name."""
+def _run(compilation: Compilation, program: Program, inputs: Inputs, upstream: Upstream | None) -> dict[str, Any]:
+    """The results and the gradients, by name."""
     finish = None
     arrays: Mapping[str, Any] = inputs
-    if compilation.encode is not None and not (compilation.family == "score" and upstream is None):
+    graph = compilation.stages["graph"].program
+    if compilation.encode is not None and not (isinstance(graph, Graph) and graph.is_one_nest):
         arrays, finish = compilation.encode(compilation, inputs, upstream)
-    result, gradients = run_program(program, arrays)
+    result, gradients = run_program(program, arrays, again=True)
     if finish is not None:
         result, gradients = finish(result, gradients)
-    if compilation.options.negatives:
-        result = np.reshape(result, (-1, compilation.options.negatives.count))
-    return {RESULT: result, **{f"gradient of {name}": array for name, array in gradients.items()}}
+    if (negatives := compilation.options.negatives) and negatives.replaces:
+        result = for_each_returned(lambda scores: np.reshape(scores, (-1, negatives.count)), result)
+    return {**_named(result), **{f"gradient of {name}": array for name, array in gradients.items()}}
 
 
 def _wanted(compilation: Compilation, coarse: float, case: Case) -> Wanted:
@@ -134,13 +145,22 @@ def _wanted(compilation: Compilation, coarse: float, case: Case) -> Wanted:
         inputs = draw(compilation, case)
         meaning = Meaning(compilation.text, inputs, compilation.sizes, compilation.name, negatives, coarse)
         result = meaning.result()
-        upstream = draw_upstream(result.shape, case) if compilation.options.grad else None
+        upstream = None
+        if compilation.options.grad:
+            upstream = as_returned(draw_upstream(each.shape, case, at) for at, each in enumerate(each_returned(result)))
         slopes = meaning.gradients(upstream, learnt) if upstream is not None and learnt else {}
-        _KEPT[key] = inputs, upstream, {RESULT: result, **{f"gradient of {name}": slopes[name] for name in slopes}}
+        _KEPT[key] = inputs, upstream, {**_named(result), **{f"gradient of {name}": slopes[name] for name in slopes}}
         while len(_KEPT) > MOST_KEPT:
             _KEPT.popitem(last=False)
     _KEPT.move_to_end(key)
     return _KEPT[key]
+
+
+def _named(result: Any) -> dict[str, Any]:
+    """The results by what they are called."""
+    if not isinstance(result, tuple):
+        return {RESULT: result}
+    return {f"{RESULT} {place}": each for place, each in enumerate(result, 1)}
 
 
 def _held(name: str, got: Any, want: Bounded) -> Held:

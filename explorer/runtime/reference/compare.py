@@ -8,12 +8,13 @@ little wrong everywhere, and the mean does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.returned import each_returned
 from explorer.runtime.reference.numbers.bounds import CONSTANT, LARGEST, ROUNDOFF, Bounded
 
 MOST_ROOT = 3.0
@@ -45,7 +46,8 @@ class Check:
     `ratio` is the largest of error over what it may be: above 1, an element is wrong; infinite where it is no number
     and should be one, or where shapes differ. `root` is the root mean square of error over bound, `plain_root` that of
     plain float32 where it was needed, and `drifts` says that the first is too far above the second. `beyond_float32`
-    says that all that is wrong are numbers that float32 cannot hold on the way. `max_relative_error` is for show.
+    says that all that is wrong are numbers that float32 cannot hold on the way. `max_relative_error` is for show. Of
+    several results it is the check of the worst, and `each` has all, in their order.
     """
 
     ratio: float
@@ -55,14 +57,17 @@ class Check:
     drifts: bool = False
     beyond_float32: bool = False
     max_relative_error: float = 0.0
+    each: tuple[Check, ...] = ()
 
     @property
     def matches(self) -> bool:
         return self.ratio <= 1 and not self.drifts
 
     def to_json(self) -> dict[str, Any]:
-        """The figures, None where one is no number."""
+        """The figures, None where one is no number; of several results those of `each` besides."""
+        several = {"results": [check.to_json() for check in self.each]} if self.each else {}
         return {
+            **several,
             "error_over_bound": _number(self.ratio),
             "root_mean_square": _number(self.root),
             "plain_root_mean_square": None if self.plain_root is None else _number(self.plain_root),
@@ -129,6 +134,12 @@ def error_over_bound(got: Floats, want: Bounded) -> npt.NDArray[np.float64]:
     return np.where(same | overflows, 0.0, np.nan_to_num(ratios, nan=np.inf, posinf=np.inf))
 
 
+def same_bits(one: Floats | tuple[Floats, ...], other: Floats | tuple[Floats, ...]) -> bool:
+    """Whether two results of float32, or all of several, are the same in every bit, NaNs and signs of zeros too."""
+    pairs = zip(each_returned(one), each_returned(other), strict=True)
+    return all(a.shape == b.shape and np.array_equal(a.view(np.uint32), b.view(np.uint32)) for a, b in pairs)
+
+
 def _may_have_vanished(got: Floats, want: Bounded) -> npt.NDArray[np.bool_]:
     """Where a result is wrong in its first digits within a bound that is as large as itself, and is small or 0."""
     with np.errstate(all="ignore"):
@@ -164,6 +175,14 @@ def _relative(got: Floats, want: npt.NDArray[np.float64]) -> float:
         typical = 0.1 * float(np.median(counted)) if counted.size else 0.0
         errors = np.abs(got.astype(np.float64) - want) / np.maximum(np.abs(want), typical + _SMALLEST)
     return float(np.max(np.where(np.isfinite(want), errors, 0.0), initial=0.0))
+
+
+def of_several(checks: Sequence[Check]) -> Check:
+    """The check of all results of a definition."""
+    if len(checks) == 1:
+        return checks[0]
+    far = max(checks, key=lambda check: (not check.matches, not check.beyond_float32, check.ratio))
+    return replace(far, rows=checks[0].rows, each=tuple(checks))
 
 
 def worst(checks: Mapping[str, Check]) -> str:

@@ -67,6 +67,7 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
 
@@ -95,7 +96,17 @@ class Handle:
 
 
 Binding = Any
-"""What an expression stands for: an array, a Number, a Table, an Index or a Handle; a string is the name of data."""
+"""What an expression stands for: an array, a Number, a Table, an Index or a Handle; a string is the name of data, and
+what returns several a tuple of these."""
+Result = Any
+"""What a definition returns: an array, or a tuple of several."""
+
+
+def of_each(function: Callable[..., Any], result: Result, *others: Any) -> Result:
+    """A function of a result, or of each of several, with what else there is of each."""
+    if isinstance(result, tuple):
+        return tuple(function(*each) for each in zip(result, *others, strict=True))
+    return function(result, *others)
 
 
 def _stored(values: npt.NDArray[np.generic]) -> npt.NDArray[np.floating]:
@@ -159,6 +170,10 @@ class Evaluator:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     scope[name] = self.expression(value, scope)
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                    given = self.expression(value, scope)
+                    names = [target.id for target in targets if isinstance(target, ast.Name)]
+                    scope |= zip(names, given, strict=True)
                 case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
                     scope[name] = self.binary(op, scope[name], self.expression(value, scope))
                 case ast.For(target=ast.Name(id=name), iter=over, body=repeated) if is_counted(over):
@@ -167,10 +182,14 @@ class Evaluator:
                         self.statements(repeated, scope)
                     scope.pop(name, None)
                 case ast.Return(value=ast.expr() as value):
-                    return self.expression(value, scope)
+                    return self.expression(value, self.returning(value, scope))
                 case _:
                     self.statement(statement, scope)
         return None
+
+    def returning(self, value: ast.expr, scope: dict[str, Binding]) -> dict[str, Binding]:
+        """What names stand for in a result."""
+        return scope
 
     def statement(self, statement: ast.stmt, scope: dict[str, Binding]) -> None:
         """Runs a statement that only some families of definitions have."""
@@ -200,6 +219,8 @@ class Evaluator:
         match node:
             case ast.Constant(value=int() | float() as number):
                 return number
+            case ast.Tuple(elts=parts):
+                return tuple(self.expression(part, scope) for part in parts)
             case ast.Name(id=name) if name in scope:
                 return scope[name]
             case ast.Name(id=name) if name in self.sizes:
@@ -309,8 +330,8 @@ class Evaluator:
             raise ReferenceFailure(f"line {index.lineno}: not rows of a tensor")
         return self.kept(pick(table.data, tuple(ids)))
 
-    def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Array | Number:
-        """`left kind right`; of two numbers, a number."""
+    def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Binding:
+        """`left kind right`; of two numbers, a number, of an index and a number the ids that are computed."""
         if isinstance(kind, ast.MatMult):
             return self.kept(functions.product(self.array(left), self.array(right), self.lead))
         if isinstance(kind, ast.Pow) and isinstance(right, Number) and not isinstance(left, Number):
@@ -322,6 +343,8 @@ class Evaluator:
         if isinstance(left, Number) and isinstance(right, Number):
             number: Number = function(left, right)
             return number
+        if isinstance(left, Index) and isinstance(right, int):
+            return Index(function(left.ids, right))
         x, y = functions.align(self.array(left), self.array(right), self.lead)
         return self.kept(function(x, y))
 
@@ -342,6 +365,8 @@ class Evaluator:
             arguments = arguments[0].elts
         if name in ALONG_AXES and axis is not None:
             return self.along(name, axis, arguments, scope)
+        if name == "einsum":
+            return self.einsum(arguments, scope)
         if name == "reshape":
             x = self.value(arguments[0], scope)
             extents = tuple(self.whole(part, scope) for part in arguments[1:])
@@ -370,6 +395,13 @@ class Evaluator:
             return self.of_numbers(name, numbers)
         return self.kept(self.of_values(name, [self.array(entry) for entry in values], axis))
 
+    def einsum(self, arguments: list[ast.expr], scope: dict[str, Binding]) -> Array:
+        """`einsum("hd,hde->he", x, W)`."""
+        match arguments:
+            case [ast.Constant(value=str(letters)), *others]:
+                return self.kept(functions.einsum(letters, [self.value(each, scope) for each in others], self.lead))
+        raise ReferenceFailure("einsum without its letters")
+
     def along(self, name: str, axis: int, arguments: list[ast.expr], scope: dict[str, Binding]) -> Array:
         """A function of the last dimension, of another one."""
         x = functions.along_last(self.value(arguments[0], scope), axis, self.lead)
@@ -394,6 +426,8 @@ class Evaluator:
                 return min(x, y) if name == "min" else max(x, y)
             case (_, [x]) if name in functions.ELEMENTWISE:
                 return float(functions.ELEMENTWISE[name](np.array(x, dtype=np.float64)))
+            case (_, [x, y]) if name in functions.PAIRWISE:
+                return float(functions.PAIRWISE[name](np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)))
         raise ReferenceFailure(f"there is no function {name} of {len(numbers)} numbers")
 
     def of_values(self, name: str, values: list[Array], axis: int | None = None) -> Array:

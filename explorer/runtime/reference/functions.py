@@ -6,6 +6,7 @@ size 1 stands for rows that share the value), and behind them the dense shape th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +16,7 @@ from explorer.runtime.reference.numbers.primitives import Array, joined, matmul,
 from explorer.runtime.reference.text import ReferenceFailure
 
 ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
+    "stop_gradient": choices.stopped,
     "exp": primitives.exp,
     "log": primitives.log,
     "log1p": primitives.log1p,
@@ -66,6 +68,7 @@ PAIRWISE: dict[str, Callable[[Array, Array], Array]] = {
     "max": primitives.maximum,
     "min": primitives.minimum,
     "masked": choices.masked,
+    "atan2": primitives.atan2,
 }
 MOST_FACTORS = 16
 """Whole exponents up to this one are products, which are known where x is negative."""
@@ -164,6 +167,52 @@ def product_of_matrices(x: Array, y: Array, lead: int) -> Array:
         raise ReferenceFailure(f"'@' of {list(x.shape[lead:])} and {list(y.shape[lead:])}")
     x, y = align_batches(x, y, lead, 2)
     return matmul(x, y)
+
+
+def einsum(letters: str, values: list[Array], lead: int) -> Array:
+    """The product of all values, each along its letters, summed over those that the result lacks: as soon as no later
+    value has them, since all letters at once may be more than memory holds."""
+    inputs, _, result = letters.replace(" ", "").partition("->")
+    names = inputs.split(",")
+    found, own = values[0], names[0]
+    for at in range(1, len(names)):
+        later = {*result, *"".join(names[at + 1 :])}
+        found, own = _summed(found, own, {*names[at], *later}, lead)
+        other, its = _summed(values[at], names[at], {*own, *later}, lead)
+        found, own = _multiplied((found, own), (other, its), later, lead)
+    found, own = _summed(found, own, set(result), lead)
+    return _ordered(found, own, result, lead)
+
+
+def _ordered(x: Array, letters: str, wanted: str, lead: int) -> Array:
+    """A value whose dense dimensions are those letters, with its dimensions in the order of others."""
+    return primitives.transposed(x, (*range(lead), *(lead + letters.index(letter) for letter in wanted)))
+
+
+def _summed(x: Array, letters: str, kept: set[str], lead: int) -> tuple[Array, str]:
+    """A value without the dimensions whose letters are not kept, and its letters."""
+    left = "".join(letter for letter in letters if letter in kept)
+    gone = "".join(letter for letter in letters if letter not in kept)
+    x = _ordered(x, letters, left + gone, lead)
+    for _ in gone:
+        x = primitives.total(x)
+    return x, left
+
+
+def _multiplied(one: tuple[Array, str], other: tuple[Array, str], kept: set[str], lead: int) -> tuple[Array, str]:
+    """Two values with their letters as one, summed over what both have and is not kept: a product of matrices."""
+    (x, a), (y, b) = one, other
+    rows = "".join(letter for letter in a if letter not in b)
+    columns = "".join(letter for letter in b if letter not in a)
+    both = "".join(letter for letter in a if letter in b and letter in kept)
+    along = "".join(letter for letter in a if letter in b and letter not in kept)
+    sizes = dict(zip(a + b, x.shape[lead:] + y.shape[lead:], strict=True))
+    height, depth, width = (math.prod(sizes[letter] for letter in part) for part in (rows, along, columns))
+    batch = tuple(sizes[letter] for letter in both)
+    left = reshaped(_ordered(x, a, both + rows + along, lead), (*x.shape[:lead], *batch, height, depth))
+    right = reshaped(_ordered(y, b, both + along + columns, lead), (*y.shape[:lead], *batch, depth, width))
+    found, letters = matmul(left, right), both + rows + columns
+    return reshaped(found, (*found.shape[:lead], *(sizes[letter] for letter in letters))), letters
 
 
 def concat(parts: list[Array], lead: int, axis: int = -1) -> Array:

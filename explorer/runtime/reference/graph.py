@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,14 +31,15 @@ Key = tuple[str, str]
 """The set and the name of data: ("edge", "att")."""
 
 DIRECTIONS = {"incoming_edges": "dst", "outgoing_edges": "src"}
+TYPES = {"incoming_etypes": "incoming_edges", "outgoing_etypes": "outgoing_edges"}
 
 
 class ReferenceGraph:
     """The arrays of a graph, and the edges at each node."""
 
-    def __init__(self, inputs: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    def __init__(self, inputs: Mapping[str, npt.NDArray[np.generic]], declared: Iterable[str] = ()) -> None:
         self.maps: dict[str, Numbers] = {
-            name: np.asarray(inputs[name], dtype=np.int64) for name in ("src", "dst", "etype", "ntype")
+            name: np.asarray(inputs[name], dtype=np.int64) for name in ("src", "dst", "etype", "ntype", *declared)
         }
         self.sizes = {
             "node": int(inputs["num_nodes"]),
@@ -60,6 +61,12 @@ class ReferenceGraph:
         parents = np.repeat(np.arange(len(nodes)), counts)
         within = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
         return order[starts[nodes][parents] + within], parents
+
+    def types_at(self, nodes: Numbers, method: str) -> tuple[Numbers, Numbers]:
+        """The types of the edges into or out of these nodes, each once, and which of `nodes` has each."""
+        edges, parents = self.edges_at(nodes, TYPES[method])
+        pairs = np.unique(parents * self.sizes["etype"] + self.maps["etype"][edges])
+        return pairs % self.sizes["etype"], pairs // self.sizes["etype"]
 
     def degrees(self, end: str) -> Numbers:
         """The number of edges whose `end` is each node."""
@@ -173,3 +180,10 @@ def reduce_runs(function: str, values: Array, places: Numbers, count: int) -> Ar
         counts = np.maximum(1, np.bincount(places, minlength=count)).astype(np.float32)
         result = result / widened(counts, result.ndim)
     return result
+
+
+def softmax_of_runs(values: Array, places: Numbers, count: int) -> Array:
+    """exp(x) over the sum of exp at each of `count` places; `places` is sorted."""
+    most = detached(reduce_runs("max", values, places, count))
+    powers = exp(values - pick(most, (places,)))
+    return powers / pick(reduce_runs("sum", powers, places, count), (places,))

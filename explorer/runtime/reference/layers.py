@@ -12,19 +12,30 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from explorer.runtime.reference.evaluator import Binding, Handle
-from explorer.runtime.reference.graph import DIRECTIONS, GraphData, Key, ReferenceGraph, reduce_runs
+from explorer.runtime.reference.evaluator import Binding, Result, of_each
+from explorer.runtime.reference.graph import (
+    DIRECTIONS,
+    TYPES,
+    GraphData,
+    Key,
+    ReferenceGraph,
+    reduce_runs,
+    softmax_of_runs,
+)
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64, Arithmetic
-from explorer.runtime.reference.numbers.primitives import Array, Numbers, detached, exp, pick, spread
-from explorer.runtime.reference.rows import Element, RowEvaluator, Scope, walk
+from explorer.runtime.reference.numbers.primitives import Array, Numbers, spread
+from explorer.runtime.reference.rows import WHOLE, Element, RowEvaluator, Scope, Whole, walk
 from explorer.runtime.reference.text import Definition, Model, ReferenceFailure
 
 SETS = frozenset({"node", "edge", "etype", "ntype"})
-LOOPS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
+LOOPS = {
+    **{"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"},
+    **{"etypes": "etype", "ntypes": "ntype"},
+}
 MAPS = {("edge", "src"): "node", ("edge", "dst"): "node", ("edge", "etype"): "etype", ("node", "ntype"): "ntype"}
 
 
-class _Graph(Handle):
+class _Graph(Whole):
     """What a layer's parameter `g` stands for."""
 
 
@@ -69,36 +80,42 @@ class LayerEvaluator(RowEvaluator):
         sizes: Mapping[str, int],
         arithmetic: Arithmetic = FLOAT64,
     ) -> None:
-        super().__init__(model, definition, inputs, sizes, 1, SETS, arithmetic)
+        self.ends = MAPS | {(sets[0], name): sets[1] for name, sets in definition.maps}
+        sets = SETS | set(self.ends.values()) | definition.sets_beside(model.sizes(sizes))
+        super().__init__(model, definition, inputs, sizes, 1, sets, arithmetic)
         read_weighing(definition)
-        self.graph = ReferenceGraph(inputs)
-        self.data = GraphData(self.graph.sizes)
+        self.graph = ReferenceGraph(inputs, [name for name, _ in definition.maps if name in inputs])
+        self.data = GraphData({**self.table_sizes, **self.graph.sizes, WHOLE: 1})
 
-    def result(self) -> Array:
-        """What the layer returns, a row a node or an edge."""
+    def result(self) -> Result:
+        """What the layer returns, a row a node or an edge, a tuple of several."""
         parameter = self.definition.parameters[0][0]
         scope: Scope = {**self.tables, parameter: _Graph()}
         value = self.statements(self.definition.body, scope)
         if value is None:
             raise ReferenceFailure(f"{self.definition.name} returns nothing")
-        return self.kept(self.array(value))
+        return of_each(lambda each: self.kept(self.array(each)), value)
 
     def built_in_statement(self, name: str, call: ast.Call, scope: Scope) -> None:
         """`edge_softmax(g, "att")`."""
-        if name != "edge_softmax" or len(call.args) != 2:
+        named = [keyword.value for keyword in call.keywords if keyword.arg == "name"]
+        if name != "edge_softmax" or len(named) + len(call.args) != 2:
             super().built_in_statement(name, call, scope)
-        self.edge_softmax(self.data_name(call.args[1], scope))
+        typed = any(keyword.arg == "by" for keyword in call.keywords)
+        self.edge_softmax(self.data_name([*call.args, *named][1], scope), typed)
 
-    def edge_softmax(self, name: str) -> None:
-        """Replaces data of edges by exp(x) over the sum of exp over all in-edges of the edge's destination."""
+    def edge_softmax(self, name: str, typed: bool) -> None:
+        """Replaces data of edges by exp(x) over the sum of exp over all in-edges of the edge's destination, or of those
+        of its type."""
         key: Key = ("edge", name)
-        nodes = np.arange(self.graph.sizes["node"])
+        nodes, types = np.arange(self.graph.sizes["node"]), self.graph.sizes["etype"]
         edges, parents = self.graph.edges_at(nodes, "incoming_edges")
-        logits = self.data.read(key, edges)
-        most = detached(reduce_runs("max", logits, parents, len(nodes)))
-        logits = exp(logits - pick(most, (parents,)))
-        logits = logits / pick(reduce_runs("sum", logits, parents, len(nodes)), (parents,))
-        self.data.assign(key, edges, logits)
+        if typed:
+            pairs = parents * types + self.graph.maps["etype"][edges]
+            order = np.argsort(pairs, kind="stable")
+            edges, (_, parents) = edges[order], np.unique(pairs[order], return_inverse=True)
+        count = int(parents.max(initial=-1)) + 1 if typed else len(nodes)
+        self.data.assign(key, edges, softmax_of_runs(self.data.read(key, edges), parents.reshape(-1), count))
         self.data.end_loop()
 
     # Loops
@@ -106,10 +123,14 @@ class LayerEvaluator(RowEvaluator):
     def for_each(self, statement: ast.For, scope: Scope) -> None:
         """Runs a loop's body, for all its elements at once or in chunks."""
         match statement:
-            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=of, attr=method)), body=body):
+            case ast.For(
+                target=ast.Name(id=name),
+                iter=ast.Call(func=ast.Attribute(value=of, attr=method), args=types),
+                body=body,
+            ):
                 owner = self.expression(of, scope)
-                if isinstance(owner, Element) and owner.set == "node" and method in DIRECTIONS:
-                    inner, _ = self.descend(name, owner, method, body, scope)
+                if isinstance(owner, Element) and owner.set == "node" and method in (*DIRECTIONS, *TYPES):
+                    inner, _ = self.descend(name, owner, method, types, body, scope)
                     self.statements(body, inner)
                     return
                 if isinstance(owner, _Graph) and method in LOOPS:
@@ -120,7 +141,8 @@ class LayerEvaluator(RowEvaluator):
     def outer_loop(self, name: str, kind: str, body: list[ast.stmt], scope: Scope) -> None:
         """A loop over all nodes or edges, in chunks of about CHUNK_BYTES."""
         # Elements of a type one after another: then a chunk needs few matrices.
-        order = np.argsort(self.graph.maps["etype" if kind == "edge" else "ntype"], kind="stable")
+        types = {"edge": "etype", "node": "ntype"}.get(kind)
+        order = np.argsort(self.graph.maps[types], kind="stable") if types else np.arange(self.graph.sizes[kind])
         weights = np.ones(len(order), dtype=np.int64)
         for method in {node.attr for node in walk(body) if isinstance(node, ast.Attribute)} & DIRECTIONS.keys():
             weights += self.graph.degrees(DIRECTIONS[method])[order] if kind == "node" else 0
@@ -133,19 +155,35 @@ class LayerEvaluator(RowEvaluator):
         scope[name] = Element(np.arange(len(order)), kind, True)
 
     def descend(
-        self, name: str, owner: Element, method: str, body: Iterable[ast.AST], scope: Scope
+        self,
+        name: str,
+        owner: Element,
+        method: str,
+        types: list[ast.expr],
+        body: Iterable[ast.AST],
+        scope: Scope,
     ) -> tuple[Scope, Numbers]:
-        """The scope of a loop over the edges at the rows' nodes, and the row that each edge comes from."""
-        edges, parents = self.graph.edges_at(np.asarray(owner.ids, dtype=np.int64), method)
+        """The scope of a loop over the edges at the rows' nodes, or those of one type, or over the types that they
+        have; and the row that each comes from."""
+        nodes = np.asarray(owner.ids, dtype=np.int64)
+        if method in TYPES:
+            found, parents = self.graph.types_at(nodes, method)
+            return {**self.inner_scope(scope, parents, [name], body), name: Element(found, "etype", False)}, parents
+        edges, parents = self.graph.edges_at(nodes, method)
+        for node in types:
+            etype = self.expression(node, scope)
+            assert isinstance(etype, Element)
+            kept = self.graph.maps["etype"][edges] == etype.ids[parents]
+            edges, parents = edges[kept], parents[kept]
         inner = self.inner_scope(scope, parents, [name], body)
-        return {**inner, name: Element(edges, "edge", owner.distinct)}, parents
+        return {**inner, name: Element(edges, "edge", len(np.unique(edges)) == len(edges))}, parents
 
     # Expressions
 
     def attribute(self, element: Element, name: str) -> Binding:
         """`e.src`, `n.ntype`, `e.norm`, or `e.src.feature`."""
-        if (element.set, name) in MAPS:
-            return Element(self.graph.maps[name][element.ids], MAPS[element.set, name], False)
+        if (element.set, name) in self.ends:
+            return Element(self.graph.maps[name][element.ids], self.ends[element.set, name], False)
         match element.set, name:
             case _, "id":
                 return element
@@ -162,12 +200,14 @@ class LayerEvaluator(RowEvaluator):
         match node.generators:
             case [
                 ast.comprehension(
-                    target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=owner, attr=method)), ifs=[]
+                    target=ast.Name(id=name),
+                    iter=ast.Call(func=ast.Attribute(value=owner, attr=method), args=types),
+                    ifs=[],
                 )
             ]:
                 element = self.expression(owner, scope)
-                if isinstance(element, Element) and element.set == "node" and method in DIRECTIONS:
-                    inner, parents = self.descend(name, element, method, [node.elt], scope)
+                if isinstance(element, Element) and element.set == "node" and method in (*DIRECTIONS, *TYPES):
+                    inner, parents = self.descend(name, element, method, types, [node.elt], scope)
                     values = self.value(node.elt, inner)
                     values = spread(values, (len(parents), *values.shape[1:]))
                     return self.kept(reduce_runs(function, values, parents, len(element.ids)))

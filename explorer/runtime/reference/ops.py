@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from explorer.runtime.reference.evaluator import Binding, Handle, Table, is_counted
-from explorer.runtime.reference.graph import GraphData, reduce_runs
+from explorer.runtime.reference.evaluator import Binding, Result, Table, is_counted, of_each
+from explorer.runtime.reference.graph import GraphData, Key, reduce_runs, softmax_of_runs
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64, Arithmetic
 from explorer.runtime.reference.numbers.primitives import Array, Numbers, joined, pick, spread
-from explorer.runtime.reference.rows import Element, RowEvaluator, Rows, Scope, walk
+from explorer.runtime.reference.rows import WHOLE, Element, RowEvaluator, Rows, Scope, Whole, walk
 from explorer.runtime.reference.text import Definition, Model, ReferenceFailure
 
 CALLED_FOR = {"bag": "bag", "blocks": "query"}
@@ -37,17 +37,23 @@ class Header:
     owner: str
     entry: str
     target: str
+    further: tuple[tuple[str, tuple[str, str]], ...] = ()
+    """Of a tensor of more dimensions, the maps from nonzeros to the others; those from bags to the ids beside them."""
 
     @classmethod
     def of(cls, definition: Definition) -> Header:
         """The header of an op."""
-        ((parameter, annotation),) = definition.parameters
+        ((parameter, annotation),) = (each for each in definition.parameters if each[1].endswith("]"))
+        beside = [each for each in definition.parameters if not each[1].endswith("]")]
         kind, _, sets = annotation.rstrip("]").partition("[")
         names = [name.strip() for name in sets.split(",")]
         if kind in CALLED_FOR and len(names) == 1:
-            return cls(parameter, kind, CALLED_FOR[kind], "entry", names[0])
-        if kind in MATRICES and len(names) == 2:
-            return cls(parameter, kind, names[0], "nonzero", names[1])
+            owner = CALLED_FOR[kind]
+            ids = tuple((name, (owner, index_set)) for name, index_set in beside)
+            return cls(parameter, kind, owner, "entry", names[0], ids)
+        if kind in MATRICES and len(names) >= 2:
+            further = tuple((name, ("nonzero", name)) for name in names[2:])
+            return cls(parameter, kind, names[0], "nonzero", names[1], further)
         raise ReferenceFailure(f"{definition.name}: there is no op over {annotation}")
 
 
@@ -92,6 +98,14 @@ class Entries:
         within = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
         return order[starts[owners[parents]] + within], parents
 
+    def below(self, columns: Numbers) -> tuple[Numbers, Numbers]:
+        """The nonzeros of these columns, one column after another, as `at` has those of owners."""
+        order, counts = np.argsort(self.targets, kind="stable"), np.bincount(self.targets, minlength=max(columns) + 1)
+        starts, counts = (np.cumsum(counts) - counts)[columns], counts[columns]
+        parents = np.repeat(np.arange(len(columns)), counts)
+        within = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return order[starts[parents] + within], parents
+
 
 def _owners(ptr: npt.NDArray[np.generic]) -> Numbers:
     """The owner of each entry, from where each owner's begin."""
@@ -106,8 +120,12 @@ class NamedTable(Table):
     over: tuple[str, ...]
 
 
-class _Lists(Handle):
+class _Lists(Whole):
     """What a matrix op's parameter `A` stands for."""
+
+
+class OfColumn(Element):
+    """A nonzero in a loop over those of a column."""
 
 
 class OpEvaluator(RowEvaluator):
@@ -122,40 +140,67 @@ class OpEvaluator(RowEvaluator):
         arithmetic: Arithmetic = FLOAT64,
     ) -> None:
         self.header = header = Header.of(definition)
-        sets = frozenset((header.owner, header.entry, header.target))
+        maps = (*definition.maps, *header.further)
+        self.ends = {(sets[0], name): sets[1] for name, sets in maps}
+        sets = frozenset((header.owner, header.entry, header.target)) | definition.sets_beside(model.sizes(sizes))
+        self.maps = {name: np.asarray(inputs[name], dtype=np.int64) for name, _ in maps if name in inputs}
         super().__init__(model, definition, inputs, sizes, 1, sets, arithmetic)
         extents = dict(definition.tensors)
         self.tables = {name: NamedTable(t.data, t.sets, extents[name][: t.sets]) for name, t in self.tables.items()}
         self.entries = Entries(header, inputs, arithmetic)
-        self.data = GraphData(self.entries.sizes)
+        least = {sets[1]: int(self.maps[name].max(initial=-1)) + 1 for name, sets in header.further}
+        self.data = GraphData({**least, **self.table_sizes, **self.entries.sizes, WHOLE: 1})
 
-    def result(self) -> Array:
-        """What the op returns, a row a bag, a row of the matrix, a nonzero, or an entry."""
+    def result(self) -> Result:
+        """What the op returns, a row a bag, a row of the matrix, a nonzero, or an entry, a tuple of several."""
         scope: Scope = {**self.tables, self.header.parameter: _Lists()}
         if self.header.kind in CALLED_FOR:
             return self.called_for_each(scope)
         value = self.statements(self.definition.body, scope)
         if value is None:
             raise ReferenceFailure(f"{self.definition.name} returns nothing")
-        return self.kept(self.array(value))
+        return of_each(lambda each: self.kept(self.array(each)), value)
 
-    def called_for_each(self, scope: Scope) -> Array:
+    def called_for_each(self, scope: Scope) -> Result:
         """The results of the body for all owners, one after another."""
         order = np.arange(self.entries.sizes[self.header.owner])
-        parts: list[Array] = []
+        parts: list[Result] = []
         of_entries = self._returns_entries()
 
         def run(ids: Numbers) -> None:
             owner = Element(ids, self.header.owner, True)
-            value = self.statements(self.definition.body, {**scope, self.header.parameter: owner})
+            beside: Scope = {
+                name: Element(self.maps[name][ids], index_set, False) for name, (_, index_set) in self.header.further
+            }
+            if self.definition.family == "score":  # what comes with each fact is read as a value
+                for name, table in self.tables.items():
+                    if isinstance(table, NamedTable) and table.over == (self.header.owner,):
+                        beside[name] = self.rows_of(table, (ids,))
+            value = self.statements(self.definition.body, {**scope, **beside, self.header.parameter: owner})
             if value is None:
                 raise ReferenceFailure(f"{self.definition.name} returns nothing")
-            part = self.kept(self.array(value))
-            rows = len(part) if of_entries else len(ids)
-            parts.append(spread(part, (rows, *part.shape[1:])))
+
+            def rows_of(each: Binding, of_entries: bool) -> Array:
+                part = self.kept(self.array(each))
+                return spread(part, (len(part) if of_entries else len(ids), *part.shape[1:]))
+
+            kinds = of_entries * len(value) if isinstance(value, tuple) and len(of_entries) == 1 else of_entries
+            parts.append(of_each(rows_of, value, kinds if isinstance(value, tuple) else kinds[0]))
 
         self.in_chunks(order, 1 + self.entries.counts(order), run)
+        if isinstance(parts[0], tuple):
+            return tuple(joined(0, *each) for each in zip(*parts, strict=True))
         return joined(0, *parts)
+
+    def built_in_statement(self, name: str, call: ast.Call, scope: Scope) -> None:
+        """`edge_softmax(A, "s")`: exp(x) over the sum of exp over all nonzeros of its row."""
+        if name != "edge_softmax" or len(call.args) != 2 or self.header.kind not in MATRICES:
+            super().built_in_statement(name, call, scope)
+        key: Key = (self.header.entry, self.data_name(call.args[1], scope))
+        owners = np.arange(self.entries.sizes[self.header.owner])
+        ids, parents = self.entries.at(owners)
+        self.data.assign(key, ids, softmax_of_runs(self.data.read(key, ids), parents, len(owners)))
+        self.data.end_loop()
 
     # Loops
 
@@ -163,7 +208,7 @@ class OpEvaluator(RowEvaluator):
         """Runs a loop over rows or nonzeros in chunks, and one over the entries of each owner at once."""
         match statement:
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=of, attr=method), args=[])):
-                if isinstance(self.expression(of, scope), _Lists) and method in ("rows", "nonzeros"):
+                if isinstance(self.expression(of, scope), _Lists) and method in ("rows", "nonzeros", "cols"):
                     self.outer_loop(name, method, statement.body, scope)
                     return
             case ast.For():
@@ -175,10 +220,12 @@ class OpEvaluator(RowEvaluator):
         raise ReferenceFailure(f"line {statement.lineno}: there is no such loop in an op")
 
     def outer_loop(self, name: str, method: str, body: list[ast.stmt], scope: Scope) -> None:
-        """`for i in A.rows()` or `for z in A.nonzeros()`."""
-        kind = self.header.owner if method == "rows" else self.header.entry
+        """`for i in A.rows()`, `for j in A.cols()` or `for z in A.nonzeros()`."""
+        kind = {"rows": self.header.owner, "cols": self.header.target}.get(method, self.header.entry)
         order = np.arange(self.entries.sizes[kind])
         weights = 1 + (self.entries.counts(order) if method == "rows" else np.zeros_like(order))
+        if method == "cols":
+            weights = weights + np.bincount(self.entries.targets, minlength=len(order))
 
         def run(ids: Numbers) -> None:
             self.statements(body, {**scope, name: Element(ids, kind, True)})
@@ -188,11 +235,13 @@ class OpEvaluator(RowEvaluator):
         for ended in self._entry_loops(body):
             scope[ended] = Element(np.arange(self.entries.sizes[self.header.entry]), self.header.entry, True)
 
-    def _returns_entries(self) -> bool:
-        """Whether the result names data of entries; else it is one of owners, even where it is the same for all."""
+    def _returns_entries(self) -> tuple[bool, ...]:
+        """Of each that is returned whether it names data of entries; else it is one of owners, even where it is the
+        same for all."""
         names = set(self._entry_loops(self.definition.body))
-        returned = [statement for statement in self.definition.body if isinstance(statement, ast.Return)]
-        return any(isinstance(node, ast.Name) and node.id in names for node in walk(returned))
+        (returned,) = [each.value for each in self.definition.body if isinstance(each, ast.Return) and each.value]
+        parts = returned.elts if isinstance(returned, ast.Tuple) else [returned]
+        return tuple(any(isinstance(node, ast.Name) and node.id in names for node in walk([part])) for part in parts)
 
     def _entry_loops(self, body: Iterable[ast.AST]) -> Iterable[str]:
         """The variables of the loops over entries in a loop's body, whose data may be returned behind it."""
@@ -204,6 +253,10 @@ class OpEvaluator(RowEvaluator):
     def descend(self, target: ast.expr, over: ast.expr, body: Sequence[ast.AST], scope: Scope) -> tuple[Scope, Numbers]:
         """The scope of a loop over the entries of the rows' owners, and the row that each entry comes from."""
         match over:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="col"), args=[column]) if isinstance(
+                scope.get(name), _Lists
+            ):
+                return self.down(target, self.expression(column, scope), body, scope)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="row"), args=[owner]) if isinstance(
                 scope.get(name), _Lists
             ):
@@ -222,6 +275,19 @@ class OpEvaluator(RowEvaluator):
                 bound[weight] = self.weights(ids)
         return {**self.inner_scope(scope, parents, bound, body), **bound}, parents
 
+    def down(self, target: ast.expr, column: Binding, body: Sequence[ast.AST], scope: Scope) -> tuple[Scope, Numbers]:
+        """The scope of a loop over the nonzeros of the rows' columns, and the row that each comes from."""
+        assert isinstance(column, Element)
+        ids, parents = self.entries.below(np.asarray(column.ids, dtype=np.int64))
+        entry = OfColumn(ids, self.header.entry, column.distinct)
+        bound: Scope = {}
+        match target:
+            case ast.Name(id=name):
+                bound[name] = entry
+            case ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=weight)]):
+                bound |= {name: entry, weight: self.weights(ids)}
+        return {**self.inner_scope(scope, parents, bound, body), **bound}, parents
+
     def weights(self, ids: npt.NDArray[np.integer]) -> Array:
         """The weights of entries, or the values of nonzeros."""
         if self.entries.weights is None:
@@ -231,25 +297,31 @@ class OpEvaluator(RowEvaluator):
     # Expressions
 
     def attribute(self, element: Element, name: str) -> Binding:
-        """`z.row`, `z.col`, `z.value`, or `z.x` for `x[z]`."""
+        """`z.row`, `z.col`, `z.value`, where a declared map leads, or `z.x` for `x[z]`."""
         if element.set == self.header.entry and self.header.kind in MATRICES:
-            match name:
+            by_set = {self.header.owner: "row", self.header.target: "col"}
+            match name if name in ("row", "col", "value") else by_set.get(name, name):
                 case "row":
                     return Element(self.entries.owners[element.ids], self.header.owner, False)
                 case "col":
                     return Element(self.entries.targets[element.ids], self.header.target, False)
                 case "value":
                     return self.weights(element.ids)
+        if (element.set, name) in self.ends:
+            return Element(self.maps[name][element.ids], self.ends[element.set, name], False)
+        picked = self.header.owner if isinstance(element, OfColumn) else self.header.target
+        if element.set == self.header.entry and (picked, name) in self.ends:
+            return Element(self.maps[name][self.picks(element)], self.ends[picked, name], False)
         if name in self.tables:
             return self.picked(self.tables[name], [element])
         raise ReferenceFailure(f"a {element.set} has no {name}")
 
     def data_of(self, element: Element, name: str) -> Array:
-        """`j["y"]`: data of an entry, or else, in a square matrix, of the row that its column is."""
+        """`j["y"]`: data of an entry, or else of the column, or the row, that it picks."""
         header = self.header
-        square = header.kind in MATRICES and header.owner == header.target
-        if square and element.set == header.entry and (header.entry, name) not in self.data:
-            element = Element(self.entries.targets[element.ids], header.owner, False)
+        if header.kind in MATRICES and element.set == header.entry and (header.entry, name) not in self.data:
+            picked = header.owner if isinstance(element, OfColumn) else header.target
+            element = Element(self.picks(element), picked, False)
         return super().data_of(element, name)
 
     def gather(self, table: Binding, index: ast.expr, scope: Scope) -> Binding:
@@ -268,10 +340,20 @@ class OpEvaluator(RowEvaluator):
         return self.rows_of(
             table,
             tuple(
-                self.entries.targets[element.ids] if element.set == entry and over != entry else element.ids
+                self.picks(element) if element.set == entry and over != entry else element.ids
                 for element, over in zip(elements, table.over, strict=True)
             ),
         )
+
+    def picks(self, element: Element) -> Numbers:
+        """What the variable of a loop over entries picks: a column, or where a column's are gone over, a row."""
+        ends = self.entries.owners if isinstance(element, OfColumn) else self.entries.targets
+        found: Numbers = ends[element.ids]
+        return found
+
+    def numbers_of(self, element: Element) -> npt.NDArray[np.integer]:
+        """Of an entry the number of what it picks."""
+        return self.picks(element) if element.set == self.header.entry else element.ids
 
     def comprehension(self, function: str, node: ast.GeneratorExp, scope: Scope) -> Array:
         """`sum(w * T[i] for i, w in b)`: 0 for an owner without entries."""
@@ -279,10 +361,10 @@ class OpEvaluator(RowEvaluator):
             case [
                 ast.comprehension(
                     target=ast.Name(id=name),
-                    iter=ast.Call(func=ast.Attribute(value=of, attr="rows" | "nonzeros" as method)),
+                    iter=ast.Call(func=ast.Attribute(value=of, attr="rows" | "cols" | "nonzeros" as method)),
                 )
             ] if isinstance(self.expression(of, scope), _Lists):
-                kind = self.header.owner if method == "rows" else self.header.entry
+                kind = {"rows": self.header.owner, "cols": self.header.target}.get(method, self.header.entry)
                 return self.of_all(function, name, kind, node, scope)
             case [ast.comprehension(target=target, iter=over, ifs=[])]:
                 inner, parents = self.descend(target, over, [node.elt], scope)

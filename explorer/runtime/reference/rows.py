@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.runtime.reference import functions
-from explorer.runtime.reference.evaluator import Binding, Evaluator, Handle, Index, Number, Table, is_counted
+from explorer.runtime.reference.evaluator import Binding, Evaluator, Handle, Index, Table, is_counted
 from explorer.runtime.reference.graph import GraphData, Key, reduce_runs
 from explorer.runtime.reference.numbers import choices
 from explorer.runtime.reference.numbers.arithmetic import Arithmetic
@@ -49,6 +49,14 @@ class Element(Index):
     """Whether no two rows are the same element, so that it can be assigned to."""
 
 
+WHOLE = "unit"
+"""The set of the one element that a graph or a matrix itself is."""
+
+
+class Whole(Handle):
+    """What the parameter of a definition stands for whose own data is a sum over all elements: `g["h"]`."""
+
+
 @dataclass(frozen=True)
 class Rows(Handle):
     """`W[e.etype]`, not gathered yet: a matrix a row would not fit in memory."""
@@ -79,12 +87,24 @@ class Rows(Handle):
 
 
 Scope = dict[str, Binding]
+DIVIDED = ""
+"""The set of what is computed of an id: that of the tensor which it indexes."""
 
 
 class RowEvaluator(Evaluator):
     """Evaluates a definition that loops over sets; `data` is what it names on their elements."""
 
     data: GraphData
+
+    @property
+    def table_sizes(self) -> dict[str, int]:
+        """How many elements the sets have that tensors are over: those that declared maps lead to have data as well."""
+        return {
+            index_set: self.tables[name].data.shape[place]
+            for name, extents in self.definition.tensors
+            if name in self.tables
+            for place, index_set in enumerate(extents[: self.tables[name].sets])
+        }
 
     @abstractmethod
     def for_each(self, statement: ast.For, scope: Scope) -> None:
@@ -110,6 +130,11 @@ class RowEvaluator(Evaluator):
             case ast.Assign(targets=[ast.Subscript(value=owner, slice=name)], value=value):
                 element, key = self.place(owner, name, scope)
                 self.assign(element, key, self.value(value, scope))
+            case ast.AugAssign(target=ast.Subscript(value=ast.Name(id=owner), slice=name), value=value) if isinstance(
+                scope.get(owner), Whole
+            ):
+                rows = self.value(value, scope)
+                self.data.add((WHOLE, self.data_name(name, scope)), np.zeros(len(rows), np.int64), rows)
             case ast.AugAssign(target=ast.Subscript(value=owner, slice=name), op=op, value=value):
                 self.update(*self.place(owner, name, scope), op, self.value(value, scope))
             case ast.For():
@@ -118,6 +143,25 @@ class RowEvaluator(Evaluator):
                 self.call_statement(name, call, scope)
             case _:
                 super().statement(statement, scope)
+
+    def returning(self, value: ast.expr, scope: Scope) -> Scope:
+        """A name that is nothing else stands for all elements of the set that it names, or of what is read of it."""
+        extents, found = dict(self.definition.tensors), dict(scope)
+        pairs: list[tuple[ast.expr, str]]
+        for node in walk([value]):
+            match node:
+                case ast.Subscript(value=ast.Name(id=table), slice=index) if table in extents:
+                    letters = index.elts if isinstance(index, ast.Tuple) else [index]
+                    pairs = [(each, over) for each, over in zip(letters, extents[table], strict=False)]
+                case ast.Subscript(value=ast.Name(id=named) as base, slice=ast.Constant(value=str() as name)):
+                    own = [named] if (named, name) in self.data else self.data.sizes
+                    pairs = [(base, over) for over in own if (over, name) in self.data]
+                case _:
+                    continue
+            for letter, over in pairs:
+                if isinstance(letter, ast.Name) and letter.id not in scope and over in self.data.sizes:
+                    found[letter.id] = Element(np.arange(self.data.sizes[over]), over, True)
+        return found
 
     def call_statement(self, name: str, call: ast.Call, scope: Scope) -> None:
         """A helper of the text that has statements only, or a statement of the language's own."""
@@ -149,8 +193,11 @@ class RowEvaluator(Evaluator):
     def inner_scope(self, scope: Scope, parents: Numbers, names: Iterable[str], body: Iterable[ast.AST]) -> Scope:
         """What the names that `body` uses stand for in the rows inside, but for the inner loop's own `names`."""
         used = {node.id for node in walk(body) if isinstance(node, ast.Name)}
-        # A loop that has ended may have left its variable, whose name an inner one takes.
+        # A loop that has ended may have left its variable, whose name an inner one takes, or one inside that.
         used.difference_update(names)
+        for node in walk(body):
+            if isinstance(node, ast.For | ast.comprehension):
+                used.difference_update(part.id for part in ast.walk(node.target) if isinstance(part, ast.Name))
         return {entry: self.repeated(bound, parents) for entry, bound in scope.items() if entry in used}
 
     def repeated(self, bound: Binding, parents: Numbers) -> Binding:
@@ -214,6 +261,8 @@ class RowEvaluator(Evaluator):
                 name, ast.Slice
             ):
                 element = self.expression(inner, scope)
+                if isinstance(element, Whole):
+                    return self.kept(self.data.read((WHOLE, self.data_name(name, scope)), np.zeros(1, np.int64)))
                 if isinstance(element, Element):
                     return self.data_of(element, self.data_name(name, scope))
             case ast.Call(
@@ -263,8 +312,16 @@ class RowEvaluator(Evaluator):
             return self.kept(entry.gathered())
         return super().array(entry)
 
-    def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Array | Number:
-        """A product with matrices that many rows share takes them one after another."""
+    def numbers_of(self, element: Element) -> npt.NDArray[np.integer]:
+        """The numbers of elements, of which ids are computed."""
+        return element.ids
+
+    def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Binding:
+        """A product with matrices that many rows share takes them one after another; `i // M` and `i % M` are of the
+        set of the tensor that they index."""
+        if isinstance(left, Element) and isinstance(right, int):
+            ids = self.numbers_of(left)
+            return Element(ids // right if isinstance(kind, ast.FloorDiv) else ids % right, DIVIDED, False)
         if isinstance(kind, ast.MatMult):
             for matrices, other, product in ((right, left, _times_matrices), (left, right, _matrices_times)):
                 if isinstance(matrices, Rows) and not isinstance(other, Rows) and len(matrices.ids[0]):

@@ -10,7 +10,7 @@ other numbers than the run and a right result be called wrong; a wrong one is ne
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from explorer.compiler.ir.graph import Gather, Graph, Segment, Value, operands
 from explorer.compiler.ir.work import elements, row_flop, used_values
+from explorer.compiler.returned import as_returned, each_returned, for_each_returned
 
 Ids = npt.NDArray[np.integer]
 
@@ -36,22 +37,49 @@ PRODUCTS = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """The `rows` of a result that are checked, of how many, drawn by a seed but for the `hubs` of highest degree.
-
-    `kept` are by set the elements that the reference's part of the data has, ascending, and `places` where the rows
-    lie in its result."""
+class Drawn:
+    """The `rows` of a set that are checked, of how many, and the `places` where they lie in the reference's part."""
 
     rows: Ids
     places: Ids
     of: int
-    seed: int
-    hubs: int
-    kept: Mapping[str, Ids] = field(default_factory=dict)
 
     def taken(self, result: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The checked rows of a whole result; what has another number of rows is left as it is."""
         return result[self.rows] if len(result) == self.of else result
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What is checked of each result, drawn by a seed but for the `hubs` of highest degree.
+
+    `kept` are by set the elements that the reference's part of the data has, ascending."""
+
+    drawn: Drawn | tuple[Drawn, ...]
+    seed: int
+    hubs: int
+    kept: Mapping[str, Ids] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> Ids:
+        """The checked rows of the first result."""
+        return each_returned(self.drawn)[0].rows
+
+    @property
+    def of(self) -> int:
+        """How many there are."""
+        return each_returned(self.drawn)[0].of
+
+    @property
+    def places(self) -> Ids | tuple[Ids, ...]:
+        """Where the rows of each result lie in that of the reference's part."""
+        return for_each_returned(lambda drawn: drawn.places, self.drawn)
+
+    def taken(self, result: Any) -> Any:
+        """The checked rows of a whole result, or of each of several."""
+        if isinstance(self.drawn, Drawn):
+            return for_each_returned(self.drawn.taken, result)
+        return for_each_returned(lambda drawn, rows: drawn.taken(rows), self.drawn, result)
 
     def to_json(self) -> dict[str, int]:
         return {"rows": len(self.rows), "of": self.of, "seed": self.seed, "highest_degree": self.hubs}
@@ -60,12 +88,13 @@ class Sample:
 @dataclass(frozen=True)
 class Data:
     """A model's graph with the arrays of its data's maps, from which set each leads to which, and the sizes of the sets
-    that a part is taken of."""
+    that a part is taken of, and of the others, which are few: `whole`."""
 
     graph: Graph
     maps: Mapping[str, Ids]
     ends: Mapping[str, tuple[str, str]]
     counts: Mapping[str, int]
+    whole: Mapping[str, int] = field(default_factory=dict)
 
     def ends_of(self, name: str) -> tuple[str, str]:
         """From which set a map leads to which: those to one place are not among the data's."""
@@ -90,26 +119,45 @@ def _numbers(data: Data, value: Value) -> int:
 
 
 def draw(data: Data, seed: int) -> Sample:
-    """A sample of a result's rows, with all that they depend on."""
-    result = data.graph.value(data.graph.result).index_set
-    if result not in data.counts:  # of no set: one row
-        return Sample(np.arange(1), np.arange(1), 1, seed, 0, needed(data, np.arange(1)))
-    degrees, count = _degrees(data, result), data.counts[result]
+    """A sample of the results' rows, the same of those of one set, with all that they depend on."""
+    sets = [data.graph.value(name).index_set for name in data.graph.results]
+    degrees = {each: _degrees(data, each) for each in dict.fromkeys(sets) if each in data.counts}
     computed = [value for value in data.graph.values if not isinstance(value.operator, Gather)]
     width = max((elements(data.graph, value) for value in computed), default=1)
     most, hubs = MOST_ROWS, HUBS
     while True:
-        rows, of_hubs = _rows(degrees, count, most, hubs, seed)
-        kept = needed(data, rows)
-        if max(len(ids) for ids in kept.values()) * width <= MOST_ELEMENTS or most + hubs <= 1:
-            return Sample(rows, np.searchsorted(kept[result], rows), count, seed, of_hubs, kept)
+        found = {each: _rows(known, len(known), most, hubs, seed) for each, known in degrees.items()}
+        # Of no set there is one row.
+        rows = {each: found[each][0] if each in found else np.arange(data.whole.get(each, 1)) for each in sets}
+        kept = needed(data, as_returned(rows[each] for each in sets))
+        least = not degrees or most + hubs <= 1
+        if max(len(ids) for ids in kept.values()) * width <= MOST_ELEMENTS or least:
+            sizes = {**data.whole, **data.counts}
+            drawn = {each: _drawn(rows[each], kept.get(each), sizes.get(each, 1)) for each in sets}
+            of_hubs = found[sets[0]][1] if sets[0] in found else 0
+            return Sample(as_returned(drawn[each] for each in sets), seed, of_hubs, kept)
         most, hubs = most // 2, max(1, hubs // 2)
+
+
+def numbered(sample: Sample, graph: Graph, counts: Mapping[str, int], members: str) -> Sample:
+    """The sample with all elements of all sets but that of `members`: what is computed of their numbers stays."""
+    kept: dict[str, Ids] = {name: np.arange(count) for name, count in counts.items()}
+    kept[members] = sample.kept[members]
+
+    def placed(drawn: Drawn, name: str) -> Drawn:
+        return drawn if graph.value(name).index_set == members else replace(drawn, places=drawn.rows)
+
+    return replace(sample, kept=kept, drawn=for_each_returned(placed, sample.drawn, graph.results))
+
+
+def _drawn(rows: Ids, kept: Ids | None, count: int) -> Drawn:
+    return Drawn(rows, rows if kept is None else np.searchsorted(kept, rows), count)
 
 
 def draw_batch(count: int, seed: int) -> Sample:
     """A sample of a batch's rows, each of which depends on its own triple alone."""
     rows, _ = _rows(np.zeros(count), count, MOST_ROWS, 0, seed)
-    return Sample(rows, np.arange(len(rows)), count, seed, 0)
+    return Sample(Drawn(rows, np.arange(len(rows)), count), seed, 0)
 
 
 def _rows(degrees: npt.NDArray[Any], count: int, most: int, hubs: int, seed: int) -> tuple[Ids, int]:
@@ -134,10 +182,12 @@ def _degrees(data: Data, index_set: str) -> npt.NDArray[Any]:
     return found
 
 
-def needed(data: Data, rows: Ids) -> dict[str, Ids]:
-    """By set, the elements that some rows of the result depend on, with all that these belong to."""
+def needed(data: Data, rows: Ids | tuple[Ids, ...]) -> dict[str, Ids]:
+    """By set, the elements that some rows of the result, or of each of several, depend on, with all that these belong
+    to."""
     found = _Needs(data)
-    found.mark(data.graph.result, rows)
+    for name, own in zip(data.graph.results, each_returned(rows), strict=True):
+        found.mark(name, own)
     for value in reversed(data.graph.values):
         if value.name in found.of:
             found.operands_of(value)
@@ -205,11 +255,13 @@ class _Needs:
             self.present["edge"] |= nodes[self.data.maps["dst"]]
 
     def elements(self) -> dict[str, Ids]:
-        """The marked elements of each set, and those that their maps lead to."""
-        for name, ids in self.data.maps.items():
-            domain, codomain = self.data.ends[name]
-            if domain in self.present and codomain in self.present:
-                self.present[codomain][ids[self.present[domain]]] = True
+        """The marked elements of each set, and all that maps lead to from them: a map may lead from a set to itself."""
+        marked = -1
+        while marked < (marked := sum(int(marks.sum()) for marks in self.present.values())):
+            for name, ids in self.data.maps.items():
+                domain, codomain = self.data.ends[name]
+                if domain in self.present and codomain in self.present:
+                    self.present[codomain][ids[self.present[domain]]] = True
         return {name: np.flatnonzero(marks) for name, marks in self.present.items()}
 
 

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 DATA_NAME = re.compile(r'"[A-Za-z_]\w*"')
+LETTERS = re.compile(r'"[a-z, ]*->[a-z ]*"')
 SKIPPED = re.compile(r'#[^\n]*|"""[\s\S]*?"""|"[^"\n]*"')
 CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
 LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=[0-9])")
 HEADER = re.compile(r"^(\s*)(score|layer|op)(?=\s+\w+\s*\()")
-LISTS = re.compile(r"\b(bag|blocks)\s+of\s+(\w+)")
+LISTS = re.compile(r"\b(bag|blocks|negatives)\s+of\s+(\w+)")
+MAP_WORD = "m\u00e4p"
+"""What declares a map in Python: no name of the language, whose letters are ASCII."""
+MAP = re.compile(r"^(\s*)map\s+(\w+)\s*:\s*(\w+)\s*->\s*(\w+)\s*$")
 DIMENSIONS = re.compile(r"^(\s*)dim\s+(.*)$")
 DOTS = re.compile(r"\.\.")
+STORED = re.compile(r"\s*:\s*\w+(?=\s*(,|$))")
+"""What a tensor is stored in: whoever gives it has rounded it."""
 DECLARATION = re.compile(r"^(\s*)(param|input)\s+(?=\w)")
 
 
@@ -37,6 +43,12 @@ class Definition:
     tensors: tuple[tuple[str, tuple[str, ...]], ...]  # name and extents, as written
     given: frozenset[str]  # those of the tensors that are declared as `input`
     body: tuple[ast.stmt, ...]
+    maps: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of a layer: name, and the sets that it leads from and to
+
+    def sets_beside(self, sizes: Collection[str]) -> frozenset[str]:
+        """The names among the extents of its tensors that are no sizes: sets, those that computed ids lead to too."""
+        named = {extent for _, extents in self.tensors for extent in extents if extent.isidentifier()}
+        return frozenset(named.difference(sizes))
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,10 @@ class Model:
 
     dims: tuple[tuple[str, ast.expr | None], ...]
     definitions: dict[str, Definition]
+
+    def sizes(self, given: Collection[str]) -> set[str]:
+        """The names of sizes, those that are given beside the declared ones too."""
+        return {name for name, _ in self.dims}.union(given)
 
     def main(self, name: str | None) -> Definition:
         """The definition of that name, or the last that is not a helper."""
@@ -77,7 +93,8 @@ def read_model(text: str) -> Model:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """The lines without comments and with 0 for strings, but for names of data; those inside brackets are joined."""
+    """The lines without comments and with 0 for strings, but for names of data and the letters of einsum; those inside
+    brackets are joined."""
     text = SKIPPED.sub(_without_prose, text.replace("\ufeff", " "))
     line, depth = "", 0
     for part in CONTINUATION.sub(" ", text).split("\n"):
@@ -90,7 +107,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _without_prose(found: re.Match[str]) -> str:
-    if DATA_NAME.fullmatch(found[0]):
+    if DATA_NAME.fullmatch(found[0]) or LETTERS.fullmatch(found[0]):
         return found[0]
     return "" if found[0].startswith("#") else "0"
 
@@ -101,8 +118,9 @@ def _to_python(line: str) -> str:
     line = DOTS.sub(" << ", LEADING_ZEROS.sub("", line))
     if HEADER.match(line):
         line = LISTS.sub(r"\1[\2]", HEADER.sub(r"\1def", line))
+    line = MAP.sub(rf"\1{MAP_WORD} = \2[\3, \4]", line)
     line = DIMENSIONS.sub(r"\1dim(\2)", line)
-    return DECLARATION.sub(r"\1\2 = ", line)
+    return DECLARATION.sub(r"\1\2 = ", STORED.sub("", line) if DECLARATION.match(line) else line)
 
 
 def _read_dims(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
@@ -115,6 +133,7 @@ def _read_dims(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
 def _read_definition(node: ast.FunctionDef, family: str) -> Definition:
     tensors: list[tuple[str, tuple[str, ...]]] = []
     given: set[str] = set()
+    maps: list[tuple[str, tuple[str, ...]]] = []
     body: list[ast.stmt] = []
     for statement in node.body:
         match statement:
@@ -122,6 +141,8 @@ def _read_definition(node: ast.FunctionDef, family: str) -> Definition:
                 declared = [_read_tensor(part) for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
                 tensors += declared
                 given |= {name for name, _ in declared if kind == "input"}
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as value) if name == MAP_WORD:
+                maps.append(_read_tensor(value))
             case ast.Expr(value=ast.Constant() | ast.Call(func=ast.Name(id="dim"))) | ast.Pass():
                 continue
             case _:
@@ -130,7 +151,13 @@ def _read_definition(node: ast.FunctionDef, family: str) -> Definition:
         (argument.arg, ast.unparse(argument.annotation) if argument.annotation else "") for argument in node.args.args
     )
     defaults = tuple(node.args.defaults)
-    return Definition(node.name, family, parameters, defaults, tuple(tensors), frozenset(given), tuple(body))
+    return Definition(
+        *(node.name, family, parameters, defaults),
+        tensors=tuple(tensors),
+        given=frozenset(given),
+        body=tuple(body),
+        maps=tuple(maps),
+    )
 
 
 def _read_tensor(node: ast.expr) -> tuple[str, tuple[str, ...]]:

@@ -79,6 +79,7 @@ def summary(result: Mapping[str, Any]) -> str:
         f"{result['name']} on {result['target']}: {result['device']}, {result['source']} {result['date']}",
         f"  {_verdict(result)}",
         *_data_lines(result),
+        *_rounding_lines(result),
     ]
     if not result["matches_reference"]:
         return "\n".join(lines)
@@ -219,6 +220,7 @@ def _triple_lines(result: Mapping[str, Any]) -> list[str]:
         f" {_many(data['relations'], 'relation')}, {_many(data['triples'], 'triple')}",
         f"  batch   {_many(result['batch'], 'triple')}, negatives {result['negatives']}, {_sizes(result)}",
         *_chunks(result),
+        *_inspected(result),
         *_inverses(result),
         *_gradient_lines(result),
     ]
@@ -234,6 +236,15 @@ def _chunks(result: Mapping[str, Any]) -> list[str]:
         f" each once a chunk; {found['relations_sorted']:,} relations where {_many(found['group'], 'chunk')}"
         f" {'are' if found['group'] > 1 else 'is'} sorted together (counted)"
     ]
+
+
+def _inspected(result: Mapping[str, Any]) -> list[str]:
+    """What each setting of the inspector asks memory for (cuKE Fig. 9)."""
+    if "inspected" not in result:
+        return []
+    found = result["inspected"]
+    settings = ", ".join(f"inspect={setting} {asked:,}" for setting, asked in found["bytes"].items())
+    return [f"  traffic of {_many(found['triples'], 'triple')} on a GPU, before any cache: {settings} bytes (counted)"]
 
 
 def _inverses(result: Mapping[str, Any]) -> list[str]:
@@ -294,7 +305,8 @@ def _verdict(result: Mapping[str, Any]) -> str:
     if not result["matches_reference"]:
         return f"WRONG   {result['message']}"
     where = " that was computed on the GPU" if result["reference_on"] == "gpu" else ""
-    return f"matches the float64 reference{where}: {_rows_checked(result)}, {_error(result)}"
+    several = f"each of {len(result['results'])} results, " if "results" in result else ""
+    return f"matches the float64 reference{where}: {several}{_rows_checked(result)}, {_error(result)}"
 
 
 def _rows_checked(result: Mapping[str, Any]) -> str:
@@ -313,6 +325,17 @@ def _error(check: Mapping[str, Any]) -> str:
         return "not a number where there should be one"
     relative = "" if error is None else f"; the largest relative error is {error:.1e}"
     return f"errors up to {ratio:.2g} of what rounding may make{relative}"
+
+
+def _rounding_lines(result: Mapping[str, Any]) -> list[str]:
+    """What tables stored in 16 bits change of the result, which all that is checked starts from."""
+    rounding = result.get("rounding")
+    if not rounding:
+        return []
+    names = ", ".join(f"{name}: {storage}" for name, storage in rounding["tensors"].items())
+    share = rounding["root_mean_square"]
+    told = "by what is no number" if share is None else f"by {share:.1e} of it, in the root mean square"
+    return [f"  rounded {names}: against tables of float32, the result differs {told}"]
 
 
 def _shares(unit: Mapping[str, Any]) -> str:

@@ -19,10 +19,10 @@ from explorer.compiler.unsupported import Unsupported
 from explorer.runtime.data.graphs import load_graph
 from explorer.runtime.data.triples import InputError, load_triples
 from explorer.runtime.encode import batch, layers, ops, scores
-from explorer.runtime.encode.graph import encode
+from explorer.runtime.encode.declared import encoded
 from explorer.runtime.runs.fitting import Fitted
-from explorer.runtime.runs.layer import part_of
-from explorer.runtime.runs.op import first_lists
+from explorer.runtime.runs.layer import closed, part_of, with_drawn_maps
+from explorer.runtime.runs.op import encoded_with_drawn, first_lists
 from explorer.runtime.runs.request import DEFAULT_DATA, ModelRequest
 
 COUNTED_TRIPLES = 1_024
@@ -82,10 +82,10 @@ def _batch(compilation: Compilation, request: ModelRequest) -> tuple[Mapping[str
 
 def _layer(compilation: Compilation, request: ModelRequest) -> tuple[Mapping[str, Any], str]:
     graph, module = layers.programs(compilation)
-    data = load_graph(request.data or "small", request.folder)
+    data = with_drawn_maps(load_graph(request.data or "small", request.folder), graph, 0)
     edges = np.arange(0, data.num_edges, -(-data.num_edges // COUNTED_ENTRIES))
     nodes = np.union1d(data.src[edges], data.dst[edges])
-    encodings = encode(part_of(data, {"node": nodes, "edge": edges}))
+    encodings = encoded(part_of(data, closed(data, {"node": nodes, "edge": edges})), graph)
     shapes = {tensor.name: layers.tensor_shape(graph, tensor, encodings.counts) for tensor in graph.tensors}
     arrays = layers.program_inputs(graph, module, encodings, _zeros(graph, shapes))
     return arrays, f"{len(edges):,} edges of {data.name}"
@@ -98,9 +98,9 @@ def _op(compilation: Compilation, request: ModelRequest) -> tuple[Mapping[str, A
     sets = ops.Sets.of(graph)
     lists = load_lists(request.data or DEFAULTS.get(sets.owner, DEFAULT), request.folder)
     part = first_lists(lists, COUNTED_ENTRIES, sets.owner == sets.picked)
-    encoded = ops.EncodedLists(sets, part)
-    shapes = {tensor.name: layers.tensor_shape(graph, tensor, encoded.counts) for tensor in graph.tensors}
-    arrays = ops.program_inputs(graph, program, encoded, _zeros(graph, shapes))
+    read = encoded_with_drawn(graph, part, 0)
+    shapes = {tensor.name: layers.tensor_shape(graph, tensor, read.counts) for tensor in graph.tensors}
+    arrays = ops.program_inputs(graph, program, read, _zeros(graph, shapes))
     return arrays, f"{part.num_entries:,} entries of {lists.name}"
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph
+from explorer.compiler.returned import each_returned
 from explorer.runtime.reference.compare import error_over_bound
 from explorer.runtime.reference.numbers.bounds import Bounded
 from explorer.runtime.reference.text import ReferenceFailure
@@ -73,7 +74,12 @@ def refuse_other_meaning(setup: Setup, expected: Setup) -> None:
             got, wanted = [replace(meaning, text=text, name=None).result() for text in texts]
         except (ReferenceFailure, KeyError) as error:
             raise Refused(failed("error", f"The two cannot be evaluated on the same inputs: {error}.")) from None
-        _refuse_other_result(got.value, wanted)
+        ours, theirs = each_returned(got), each_returned(wanted)
+        if len(ours) != len(theirs):
+            counts = f"{len(ours)} results, where {len(theirs)} are expected"
+            raise Refused(failed("error", f"It returns {counts}."))
+        for one, other in zip(ours, theirs, strict=True):
+            _refuse_other_result(one.value, other)
 
 
 def _refuse_other_result(got: npt.NDArray[np.float64], wanted: Bounded) -> None:

@@ -7,7 +7,7 @@ are counted on. The page, the command line and every run compile for data here, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +25,9 @@ from explorer.compiler.unsupported import OutOfBudget
 from explorer.runtime.data.graphs import graph_counts
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.runs.request import ModelRequest, attempt, sources
+
+SOON = 0.4
+"""Seconds that a reader waits for the best form of machine code before one in its first form is made."""
 
 
 class Lists(Protocol):
@@ -73,30 +76,40 @@ class Fitted:
     ) -> Iterator[dict[str, Any]]:
         """Its JSON, and before it that of the first form of what NVRTC would keep a reader waiting for.
 
-        Both forms are made at once, each by one core: NVRTC lets go of Python's lock."""
+        A best form that is there soon needs no first one, which would take half as much again. Otherwise both are made
+        at once, each by one core: NVRTC lets go of Python's lock."""
         late = [spec.name for spec in STAGES if spec.on_demand and spec.name in stages]
-        if not (late and self.compilation.ok and self._is_slow()):
-            yield self.to_json(stages, snapshots, effects)
-            return
-        first = replace(self, compilation=self.compilation.first_form())
-        behind = ThreadPoolExecutor(1)
-        best = behind.submit(lambda: [self.compilation.stages[name] for name in late])
-        behind.shutdown(wait=False)  # nobody waits for what is stopped
-        shown = first.to_json(stages, snapshots, effects)
-        if not best.done() and all(first.compilation.stages[name].available for name in late):
-            yield shown
-        self._wait(best, late, first.compilation)
+        if late and self.compilation.ok and self._is_slow():
+            behind = ThreadPoolExecutor(1)
+            best = behind.submit(lambda: [self.compilation.stages[name] for name in late])
+            behind.shutdown(wait=False)  # nobody waits for what is stopped
+            self._wait(best, late, SOON)
+            assert isinstance(self.compilation.stages, Stages)
+            if not best.done() and self.compilation.stages.stopped_by is None:
+                first = replace(self, compilation=self.compilation.first_form())
+                shown = first.to_json(stages, snapshots, effects)
+                if not best.done() and all(first.compilation.stages[name].available for name in late):
+                    yield shown
+                assert isinstance(first.compilation.stages, Stages)
+                self._wait(best, late, stopped_by=first.compilation.stages.stopped_by)
         yield self.to_json(stages, snapshots, effects)
 
-    def _wait(self, best: Future[Any], late: list[str], first: Compilation) -> None:
-        """Until the best form is made, or the compilation has taken what it may, for which the first form may have been
-        stopped."""
-        assert isinstance(first.stages, Stages)
+    def _wait(
+        self,
+        best: Future[Any],
+        late: list[str],
+        seconds: float | None = None,
+        stopped_by: OutOfBudget | MemoryError | None = None,
+    ) -> None:
+        """Until the best form is made, those seconds are over, or the compilation has taken what it may, for which the
+        first form may have been stopped."""
         assert isinstance(self.compilation.stages, Stages)
         try:
-            if first.stages.stopped_by is not None:
-                raise first.stages.stopped_by
-            best.result()
+            if stopped_by is not None:
+                raise stopped_by
+            wait([best], seconds)
+            if best.done():
+                best.result()
         except (OutOfBudget, MemoryError) as error:
             self.compilation.stages.stop_first_of(late, error)
 

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.options import DECOUPLED, PRECISIONS, SCHEDULED, Options
+from explorer.compiler.options import (
+    BLOCK_COLUMNS,
+    BLOCK_ROWS,
+    CHUNKS,
+    DECOUPLED,
+    ENCODINGS,
+    LANE_VECTORS,
+    LANE_WIDTHS,
+    OF_SUMS,
+    PRECISIONS,
+    PRELOADS,
+    SCHEDULED,
+    SPLITS,
+    Options,
+)
 from explorer.compiler.pipeline import STAGES
 
 Value = str | int | bool
@@ -22,16 +36,31 @@ OTHERS: Mapping[str, tuple[Value, ...]] = {
     "inspect": ("true", "chunks", "false"),
     "opt": (3, 0),
     "vlen": (16, 8),
+    "split": SPLITS,
+    "encoding": tuple(ENCODINGS),
+    "chunk": CHUNKS,
+    "lanes": LANE_WIDTHS,
+    "lane_vectors": LANE_VECTORS,
+    "block_rows": BLOCK_ROWS,
+    "block_columns": BLOCK_COLUMNS,
+    "preload": PRELOADS,
 }
 """Values that tell whether an option which is no switch has an effect."""
 
 
 def flips_json(compilation: Compilation) -> dict[str, list[str]]:
     """By option the stages that would be others with its other value; of an option with several, with any of them. An
-    option whose other value the model does not take changes nothing."""
+    option whose other value the model does not take changes nothing, nor does one of sums that no kernel is made by:
+    that takes no compilation."""
     own = compilation.options.to_json()
     asked = {**{name: value for name, value in own.items() if isinstance(value, bool)}, **dict.fromkeys(OTHERS)}
-    return {name: _changed(compilation, name) for name in asked}
+    unread = set(OF_SUMS) - _heeded(compilation)
+    return {name: [] if name in unread else _changed(compilation, name) for name in asked}
+
+
+def _heeded(compilation: Compilation) -> set[str]:
+    """The options of sums that the model's kernels are made by."""
+    return {name for stage in PROMPT for report in compilation.stages[stage].passes for name in report.heeded}
 
 
 def _changed(compilation: Compilation, name: str) -> list[str]:

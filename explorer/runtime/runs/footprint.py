@@ -11,6 +11,7 @@ from pathlib import Path
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.storage import ROUNDED
 from explorer.runtime import liveness
 from explorer.runtime.arrays import extents_of, kernels_of
 from explorer.runtime.data.triples import InputError
@@ -94,7 +95,9 @@ def check_memory(
 
     `counts` are the sizes of the graph's sets, `on` names the data, `remedy` is what to try."""
     shapes = {tensor.name: tensor_shape(graph, tensor, counts) for tensor in graph.tensors}
-    sizes = {name: 4 * prod(shape) for name, shape in shapes.items()}
+    # What is stored in less is drawn and checked in float32, and what is rounded stays beside until that is told.
+    held = {tensor.name: 8 if tensor.storage in ROUNDED else 4 for tensor in graph.tensors}
+    sizes = {name: held[name] * prod(shape) for name, shape in shapes.items()}
     kept = liveness.kept_to_the_end(program)
     made = liveness.peak_bytes(kernels_of(program), kept, extents_of(graph, program, counts))
     given = structure_bytes + sum(sizes.values())

@@ -14,28 +14,40 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.counts import SETS
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.set_maps import PAIR_MAPS
+from explorer.compiler.stages import Stages
 from explorer.runtime.data.graphs import RelationalGraph, load_graph
-from explorer.runtime.data.normal import standard_normal
-from explorer.runtime.encode.graph import DOMAINS, Encodings, encode
-from explorer.runtime.encode.layers import finish, program_inputs, programs, tensor_shape, upstream_name
+from explorer.runtime.data.normal import standard_normal, whole
+from explorer.runtime.data.triples import Ids
+from explorer.runtime.encode.declared import drawn_maps, encoded, made_maps, made_sizes
+from explorer.runtime.encode.graph import DOMAINS, Encodings
+from explorer.runtime.encode.layers import (
+    finish,
+    program_inputs,
+    programs,
+    set_sizes,
+    tensor_shape,
+)
+from explorer.runtime.encode.stored import as_stored, rounding
 from explorer.runtime.encode.structure import Structure
 from explorer.runtime.limits import layers as bounds_layer
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.reference.evaluate import Meaning
-from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber, takes_long
+from explorer.runtime.reference.sampling import Data, Sample, cut, draw, numbered, renumber, takes_long
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.footprint import MEMORY_LIMIT, check_memory, room_for
 from explorer.runtime.runs.request import (
     STEPS,
     Floats,
     Outcome,
+    Result,
     RunRequest,
     Setup,
-    coarser,
     compile_request,
-    device_of_reference,
+    meaning_of,
 )
 
 GRADIENT_EDGES = 20_000
@@ -46,13 +58,8 @@ GRADIENT_EDGES = 20_000
 class LayerSetup(Setup):
     """A compiled layer with the graph, the tensors, and the result that they must give."""
 
-    graph: Graph
     module: Module
     encodings: Encodings
-
-    @property
-    def upstream(self) -> Floats:
-        return self.tensors[upstream_name(self.graph) or ""]
 
     @property
     def large(self) -> bool:
@@ -65,11 +72,7 @@ class LayerSetup(Setup):
     def meaning(self) -> Meaning:
         return _meaning(self.request, self.compilation, self.encodings.graph, self.tensors)
 
-    @property
-    def learnt(self) -> list[str]:
-        return [name for name, _ in self.graph.gradients]
-
-    def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
+    def finished(self, got: Result, gradients: Mapping[str, Floats]) -> Outcome:
         return finish(self.graph, self.encodings, got, gradients)
 
     def smaller(self) -> LayerSetup:
@@ -80,9 +83,9 @@ class LayerSetup(Setup):
         nodes = np.arange(graph.num_nodes)
         if self.sample is not None:  # all nodes would take too much
             nodes = np.union1d(graph.src[edges], graph.dst[edges])
-        part = part_of(graph, {"node": nodes, "edge": edges})
-        encodings = encode(part)
-        tensors = draw_tensors(self.graph, encodings.counts, self.request.seed)
+        part = part_of(graph, closed(graph, {"node": nodes, "edge": edges}))
+        encodings = encoded(part, self.graph)
+        tensors = as_stored(self.graph, draw_tensors(self.graph, encodings.counts, self.request.seed))
         bounds = _meaning(self.request, self.compilation, part, tensors).result()
         return replace(
             self, encodings=encodings, tensors=tensors, bounds=bounds, gradients={}, wanted={}, sample=None, part=None
@@ -107,31 +110,42 @@ class LayerSetup(Setup):
 def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, LayerSetup]:
     """Everything before the target is involved. Raises Refused and InputError."""
     yield progress(f"loading {request.data}", 1, STEPS)
-    data = load_graph(request.data, request.folder)
+    assert isinstance(compilation.stages, Stages)
+    checked = compilation.stages.checked
+    data = with_drawn_maps(load_graph(request.data, request.folder), checked, request.seed)
     room = room_for(request.on, request.memory)
     yield progress(f"encoding {data.num_edges:,} edges: sorted, and with their unique pairs", 2, STEPS)
-    encodings = encode(data, room.least)
+    encodings = encoded(data, checked, room.least)
     # What pays depends on the graph, so the layer is compiled anew now that its sizes are known.
-    counts = {f"{index_set}s": count for index_set, count in encodings.counts.items()}
+    counts = {name: encodings.counts[index_set] for name, index_set in SETS.items()}
     compilation = compile_request(request, counts, data.name)
     graph, module = programs(compilation)
     total = check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph", room)
     yield progress("drawing the features and the parameters", 3, STEPS)
-    tensors = draw_tensors(graph, encodings.counts, request.seed)
+    drawn = draw_tensors(graph, encodings.counts, request.seed)
+    tensors = as_stored(graph, drawn)
     sample = _sample(request, data) if total > MEMORY_LIMIT or _takes_long(request, data) else None
     rows = "the layer" if sample is None else f"{len(sample.rows):,} rows of the layer"
     yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
-    part = None if sample is None else _sampled(request, compilation, data, tensors, sample)
+
+    def meaning(tensors: Mapping[str, npt.NDArray[Any]]) -> Meaning:
+        if sample is not None:
+            return _sampled(request, compilation, data, tensors, sample)
+        return _meaning(request, compilation, data, tensors)
+
+    whole = meaning(tensors)
+    bounds = whole.result()
     return LayerSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        bounds=(part or _meaning(request, compilation, data, tensors)).result(),
+        bounds=bounds,
         graph=graph,
         module=module,
         encodings=encodings,
         sample=sample,
-        part=part,
+        part=None if sample is None else whole,
+        rounding=rounding(graph, bounds, lambda: meaning(drawn)),
     )
 
 
@@ -139,27 +153,50 @@ def _meaning(
     request: RunRequest, compilation: Compilation, data: RelationalGraph, tensors: Mapping[str, npt.NDArray[Any]]
 ) -> Meaning:
     counts = {"num_nodes": data.num_nodes, "num_etypes": data.num_etypes, "num_ntypes": data.num_ntypes}
-    inputs: dict[str, Any] = {**data.arrays(), **counts, **tensors}
-    coarse = coarser(compilation, request.on)
-    device = device_of_reference(request.on)
-    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse, device=device)
+    return meaning_of(request, compilation, {**data.arrays(), **counts, **tensors})
 
 
 def _sample(request: RunRequest, data: RelationalGraph) -> Sample:
     """Rows to check."""
-    return draw(_as_written(request, data), request.seed)
+    written = _as_written(request, data)
+    sample = draw(written, request.seed)
+    if any(entry.divided for entry in written.graph.maps):
+        return numbered(sample, written.graph, written.counts, "edge")
+    return sample
 
 
 def _takes_long(request: RunRequest, data: RelationalGraph) -> bool:
-    return data.num_edges > GRADIENT_EDGES and takes_long(_as_written(request, data))
+    if data.num_edges <= GRADIENT_EDGES:
+        return False
+    written = _as_written(request, data)
+    result = written.graph.value(written.graph.result).index_set
+    return result in (*written.counts, "unit") and takes_long(written)  # of types there are few: all are checked
 
 
 def _as_written(request: RunRequest, data: RelationalGraph) -> Data:
-    """What results depend on in the graph as it is written: sets of pairs are the compiler's own."""
+    """What results depend on in the graph as it is written; sets of pairs are there where the text goes over them."""
     plain = {"reorder": False, "compact": False, "aggregate": False, "grad": False}
     compilation = compile_request(replace(request, options={**request.options, **plain}, edited={}))
     counts = {"node": data.num_nodes, "edge": data.num_edges}
-    return Data(programs(compilation)[0], data.arrays(), DOMAINS, counts)
+    declared = {name: (each.domain, each.codomain) for name, each in data.declared.items()}
+    known = {each.codomain: each.count for each in data.declared.values()} | set_sizes(data)
+    graph, maps = programs(compilation)[0], data.arrays()
+    for pair in {entry.codomain for entry in graph.maps} & PAIR_MAPS.keys():
+        node, etype, own = _pairs(data, pair)
+        maps |= {pair: own, f"{pair}_node": node, f"{pair}_etype": etype}
+        counts[pair] = len(node)
+    made = made_maps(graph, maps, known | counts)
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.divided}
+    whole = known | made_sizes(graph.maps, known | counts)
+    return Data(graph, maps | made, {**DOMAINS, **declared, **ends}, counts, whole)
+
+
+def _pairs(data: RelationalGraph, pair: str) -> tuple[Ids, Ids, Ids]:
+    """The node and the type of each pair that edges have, and each edge's pair."""
+    node = data.dst if pair == "dst_pair" else data.src
+    numbers = node.astype(np.int64) * data.num_etypes + data.etype
+    found, own = np.unique(numbers, return_inverse=True)
+    return (found // data.num_etypes).astype(np.int32), (found % data.num_etypes).astype(np.int32), own.reshape(-1)
 
 
 def _sampled(
@@ -175,18 +212,42 @@ def _sampled(
     return replace(meaning, rows=sample.places)
 
 
+def closed(graph: RelationalGraph, kept: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Nodes and edges, with all that the graph's maps lead to from them."""
+    ends = {**DOMAINS, **{name: (each.domain, each.codomain) for name, each in graph.declared.items()}}
+    found, size = dict(kept), 0
+    while size < (size := sum(map(len, found.values()))):
+        for name, ids in graph.arrays().items() if graph.declared else ():
+            domain, codomain = ends[name]
+            if domain in found and codomain in found:
+                found[codomain] = np.union1d(found[codomain], ids[found[domain]])
+    return found
+
+
 def part_of(data: RelationalGraph, kept: Mapping[str, npt.NDArray[np.integer]]) -> RelationalGraph:
     """Some nodes and edges of a graph, the edges' ends among the nodes."""
     nodes, edges = kept["node"], kept["edge"]
     place = renumber(nodes, data.num_nodes)
+    places = {"node": place, "edge": renumber(edges, data.num_edges)}
+    declared = {}
+    for name, each in data.declared.items():
+        ids, size = each.ids[kept[each.domain]], len(kept.get(each.codomain, range(each.count)))
+        ids = places[each.codomain](ids) if each.codomain in places else ids
+        declared[name] = replace(each, ids=ids, count=size)
     return replace(
         data,
+        declared=declared,
         num_nodes=len(nodes),
         src=place(data.src[edges]),
         dst=place(data.dst[edges]),
         etype=data.etype[edges],
         ntype=data.ntype[nodes],
     )
+
+
+def with_drawn_maps(data: RelationalGraph, graph: Graph, seed: int) -> RelationalGraph:
+    """The graph with ids for each map that the layer declares."""
+    return replace(data, declared=drawn_maps(graph, set_sizes(data), seed))
 
 
 def draw_tensors(graph: Graph, counts: Mapping[str, int], seed: int) -> dict[str, Floats]:
@@ -205,4 +266,5 @@ def draw_tensors(graph: Graph, counts: Mapping[str, int], seed: int) -> dict[str
 def _draw(graph: Graph, tensor: Tensor, shape: tuple[int, ...], seed: int) -> Floats:
     learnt = tensor.kind == "param" and bool(tensor.dims)
     divisor = np.sqrt(graph.size(tensor.dims[-2:][0])) if learnt else 1.0
-    return standard_normal([seed, zlib.crc32(tensor.name.encode())], shape, divisor)
+    drawn = standard_normal([seed, zlib.crc32(tensor.name.encode())], shape, divisor)
+    return whole(drawn) if tensor.storage == "i8" else drawn

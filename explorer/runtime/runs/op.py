@@ -13,23 +13,35 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.index_sets import with_products
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.returned import for_each_returned
 from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.data.locality import reuse
-from explorer.runtime.data.normal import standard_normal
-from explorer.runtime.encode.layers import tensor_shape, upstream_name
+from explorer.runtime.data.normal import standard_normal, whole
+from explorer.runtime.encode.declared import DRAWN, declared_in, drawn_maps
+from explorer.runtime.encode.layers import tensor_shape
 from explorer.runtime.encode.ops import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
+from explorer.runtime.encode.stored import as_stored, rounding
 from explorer.runtime.encode.structure import Structure
 from explorer.runtime.limits import layers as bounds_layer
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.reference.evaluate import Meaning
-from explorer.runtime.reference.sampling import Data, Sample, cut, draw, renumber, takes_long
+from explorer.runtime.reference.sampling import Data, Drawn, Sample, cut, draw, numbered, renumber, takes_long
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.fitting import fit_op
 from explorer.runtime.runs.footprint import MEMORY_LIMIT, check_memory, room_for
-from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser, device_of_reference
+from explorer.runtime.runs.request import (
+    STEPS,
+    Floats,
+    Outcome,
+    Result,
+    RunRequest,
+    Setup,
+    meaning_of,
+)
 
 GRADIENT_TERMS = 2_000_000
 """Up to so many elements looked up, all gradients are checked; beyond, those of the first lists."""
@@ -43,15 +55,10 @@ MOST_TRACED = 1_000_000
 class OpSetup(Setup):
     """A compiled op with its lists, the tensors, and the result that they must give."""
 
-    graph: Graph
     executable: Kernel | Module
     encoded: EncodedLists
 
     compared = True
-
-    @property
-    def upstream(self) -> Floats:
-        return self.tensors[upstream_name(self.graph) or ""]
 
     @property
     def large(self) -> bool:
@@ -70,19 +77,16 @@ class OpSetup(Setup):
     def meaning(self) -> Meaning:
         return _meaning(self.request, self.compilation, self.encoded, self.tensors)
 
-    @property
-    def learnt(self) -> list[str]:
-        return [name for name, _ in self.graph.gradients]
-
-    def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
+    def finished(self, got: Result, gradients: Mapping[str, Floats]) -> Outcome:
         return finish(self.graph, self.encoded, got, gradients)
 
     def smaller(self) -> OpSetup:
         """The same op on the first lists, over a part of the rows, with new tensors."""
         most = max(1, GRADIENT_TERMS // self._row)
         sets = self.encoded.sets
-        encoded = EncodedLists(sets, first_lists(self.encoded.lists, most, sets.owner == sets.picked))
-        tensors = draw_tensors(self.graph, encoded, self.request.seed)
+        lists = first_lists(self.encoded.lists, most, sets.owner == sets.picked)
+        encoded = encoded_with_drawn(self.graph, lists, self.request.seed)
+        tensors = as_stored(self.graph, draw_tensors(self.graph, encoded, self.request.seed))
         bounds = _meaning(self.request, self.compilation, encoded, tensors).result()
         return replace(
             self, encoded=encoded, tensors=tensors, bounds=bounds, gradients={}, wanted={}, sample=None, part=None
@@ -132,29 +136,47 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     graph, program = programs_of(compilation)
     yield progress(f"encoding {lists.num_entries:,} entries of {lists.num_rows:,} lists", 2, STEPS)
     sets = Sets.of(graph)
-    counts = {sets.owner: lists.num_rows, sets.picked: lists.num_cols, sets.entry: lists.num_entries}
-    structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries)
+    counts = dict.fromkeys((entry.codomain for entry in declared_in(graph)), DRAWN) | sets.counts(lists)
+    counts = with_products(graph, counts)
+    further = sum(3 * counts[entry.domain] for entry in (*sets.divided, *declared_in(graph)))
+    structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries + further)
     total = check_memory(graph, program, counts, lists.name, REMEDY, room, structure_bytes)
-    encoded = EncodedLists(Sets.of(graph), lists)
+    encoded = encoded_with_drawn(graph, lists, request.seed)
     yield progress("drawing the tables and the parameters", 3, STEPS)
-    tensors = draw_tensors(graph, encoded, request.seed)
+    drawn = draw_tensors(graph, encoded, request.seed)
+    tensors = as_stored(graph, drawn)
     large = total > MEMORY_LIMIT or takes_long(_data(graph, encoded))
     sample = _sample(graph, encoded, request.seed) if large else None
     rows = "the op" if sample is None else f"{len(sample.rows):,} rows of the op"
     yield progress(f"computing {rows} in float64, for the check", 4, STEPS)
-    part = None if sample is None else _sampled(request, compilation, encoded, tensors, sample)
+
+    def meaning(tensors: Mapping[str, npt.NDArray[Any]]) -> Meaning:
+        if sample is not None:
+            return _sampled(request, compilation, encoded, tensors, sample)
+        return _meaning(request, compilation, encoded, tensors)
+
+    checked = meaning(tensors)
+    bounds = checked.result()
     return OpSetup(
         request=request,
         compilation=compilation,
         tensors=tensors,
-        bounds=(part or _meaning(request, compilation, encoded, tensors)).result(),
+        bounds=bounds,
         graph=graph,
         executable=program,
         encoded=encoded,
         sizes_from=sizes_from,
         sample=sample,
-        part=part,
+        part=None if sample is None else checked,
+        rounding=rounding(graph, bounds, lambda: meaning(drawn)),
     )
+
+
+def encoded_with_drawn(graph: Graph, lists: SparseRows, seed: int) -> EncodedLists:
+    """Lists with ids for each map that the op declares. The entries of bags are those of the lists, in their order."""
+    sets = Sets.of(graph)
+    lists = replace(lists, order=None) if sets.entry == "entry" else lists
+    return EncodedLists(sets, lists, drawn_maps(graph, sets.counts(lists), seed))
 
 
 def _data(graph: Graph, encoded: EncodedLists) -> Data:
@@ -166,10 +188,17 @@ def _data(graph: Graph, encoded: EncodedLists) -> Data:
 def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
     """Rows to check; of entries, as the caller has them."""
     sample = draw(_data(graph, encoded), seed)
+    if encoded.sets.divided:
+        sample = numbered(sample, graph, encoded.counts, encoded.sets.entry)
     order = encoded.lists.order
-    if order is None or graph.value(graph.result).index_set != encoded.sets.entry:
+    if order is None:
         return sample
-    return replace(sample, rows=order[sample.rows])
+
+    def as_given(drawn: Drawn, name: str) -> Drawn:
+        of_entries = graph.value(name).index_set == encoded.sets.entry
+        return replace(drawn, rows=order[drawn.rows]) if of_entries else drawn
+
+    return replace(sample, drawn=for_each_returned(as_given, sample.drawn, graph.results))
 
 
 def _sampled(
@@ -183,27 +212,33 @@ def _sampled(
     graph, _ = programs_of(compilation)
     sets, lists, kept = encoded.sets, encoded.lists, sample.kept
     owners, entries = kept[sets.owner], kept[sets.entry]
-    lengths = np.bincount(renumber(owners, lists.num_rows)(encoded.maps[sets.home][entries]), minlength=len(owners))
+    placed = {name: renumber(ids, encoded.counts[name]) for name, ids in kept.items()}
+    lengths = np.bincount(placed[sets.owner](encoded.maps[sets.home][entries]), minlength=len(owners))
+    declared = {
+        name: replace(
+            each,
+            ids=placed[each.codomain](encoded.maps[name][kept[each.domain]]),
+            count=len(kept[each.codomain]),
+        )
+        for name, each in encoded.declared.items()
+    }
     part = replace(
         lists,
         num_cols=len(kept[sets.picked]),
         ptr=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
-        idx=renumber(kept[sets.picked], lists.num_cols)(lists.idx[entries]),
+        idx=placed[sets.picked](lists.idx[entries]),
         value=None if lists.value is None else lists.value[entries],
         order=None,
     )
     given = entries if lists.order is None else lists.order[entries]
     rows = cut(tensors, graph, {**kept, sets.entry: given})
-    return replace(_meaning(request, compilation, EncodedLists(sets, part), rows), rows=sample.places)
+    return replace(_meaning(request, compilation, EncodedLists(sets, part, declared), rows), rows=sample.places)
 
 
 def _meaning(
     request: RunRequest, compilation: Compilation, encoded: EncodedLists, tensors: Mapping[str, npt.NDArray[Any]]
 ) -> Meaning:
-    inputs = {**_given(encoded), **tensors}
-    coarse = coarser(compilation, request.on)
-    device = device_of_reference(request.on)
-    return Meaning(request.text, inputs, compilation.sizes, compilation.name, coarser=coarse, device=device)
+    return meaning_of(request, compilation, {**_given(encoded), **tensors})
 
 
 def _given(encoded: EncodedLists) -> dict[str, Any]:
@@ -211,12 +246,13 @@ def _given(encoded: EncodedLists) -> dict[str, Any]:
     name weights that its result does not take, `dot(x[i], x[j]) for j, a in A.row(i)`: then any will do."""
     lists, sets = encoded.lists, encoded.sets
     values = np.ones(lists.num_entries, np.float32) if lists.value is None else lists.restore(lists.value)
+    given = {"value": values, **{name: each.ids for name, each in encoded.declared.items()}}
     if sets.entry == "entry":
-        return {"ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx, "weight": values}
+        return {**given, "ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx, "weight": values}
     if lists.order is None:
-        return {"rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols, "value": values}
-    counts = {"num_rows": lists.num_rows, "num_cols": lists.num_cols, "value": values}
-    return {"row": lists.restore(encoded.maps[sets.home]), "col": lists.restore(lists.idx), **counts}
+        return {**given, "rowptr": lists.ptr, "col": lists.idx, "num_cols": lists.num_cols}
+    counts = {"num_rows": lists.num_rows, "num_cols": lists.num_cols}
+    return {**given, "row": lists.restore(encoded.maps[sets.home]), "col": lists.restore(lists.idx), **counts}
 
 
 def draw_tensors(graph: Graph, encoded: EncodedLists, seed: int) -> dict[str, Floats]:
@@ -232,7 +268,8 @@ def draw_tensors(graph: Graph, encoded: EncodedLists, seed: int) -> dict[str, Fl
             tensors[tensor.name] = drawn if given is None else encoded.lists.restore(given)
         else:
             divisor = sqrt(shape[-1]) if tensor.dims and tensor.kind != "upstream" else 1.0
-            tensors[tensor.name] = standard_normal(drawn_by, shape, divisor)
+            drawn = standard_normal(drawn_by, shape, divisor)
+            tensors[tensor.name] = whole(drawn) if tensor.storage == "i8" else drawn
     return tensors
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.counts import CountError
 from explorer.compiler.decisions import ScheduleTextError
+from explorer.compiler.ir.graph import Graph
+from explorer.compiler.kept import Kept
 from explorer.compiler.language.diagnostics import Diagnostic
+from explorer.compiler.returned import as_returned, each_returned
 from explorer.runtime import compiling
+from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.proof.coarse import coarser_of
-from explorer.runtime.reference.compare import Check, compare, worst
+from explorer.runtime.reference.compare import Check, compare, of_several, worst
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
 from explorer.runtime.reference.numbers.bounds import Bounded
@@ -33,7 +37,8 @@ from explorer.runtime.runs.footprint import MEMORY_LIMIT
 from explorer.runtime.targets.table import TARGETS, TargetName
 
 Floats = npt.NDArray[np.float32]
-Outcome = tuple[Floats, Mapping[str, Floats]]
+Result = Floats | tuple[Floats, ...]
+Outcome = tuple[Result, Mapping[str, Floats]]
 """The result, and gradients by tensor."""
 Run = Callable[[Mapping[str, Any]], Outcome]
 """Runs the prepared program on the arrays that it reads."""
@@ -143,20 +148,24 @@ class Refused(Exception):
 class Setup(ABC):
     """A compiled model with its data, its tensors, and the result that they must give.
 
-    `bounds` is the result with what float32 may differ by; `gradients` is filled in when they are checked. `sizes_from`
-    says by dim where its size is from, where data may fix it, and `against` is side A of a comparison. Where there is
-    a `sample`, `bounds` has the rows that are checked, which `part` gives: the model on what they depend on."""
+    `graph` is that of the compilation, `bounds` the result with what float32 may differ by, a tuple of several;
+    `gradients` is filled in when they are checked. `sizes_from` says by dim where its size is from, where data may fix
+    it, and `against` is side A of a comparison. Where there is a `sample`, `bounds` has the rows that are checked,
+    which `part` gives: the model on what they depend on. `rounding` is what tables that are stored in 16 bits change
+    of the result."""
 
     request: RunRequest
     compilation: Compilation
+    graph: Graph
     tensors: Mapping[str, npt.NDArray[Any]]
-    bounds: Bounded
+    bounds: Bounded | tuple[Bounded, ...]
     gradients: dict[str, Check] = field(default_factory=dict)
     wanted: dict[str, Bounded] = field(default_factory=dict)  # gradients, once they have been computed
     sizes_from: Mapping[str, str] = field(default_factory=dict)
     sample: Sample | None = None
     part: Meaning | None = None
     against: Setup | None = None
+    rounding: Mapping[str, Any] | None = None
 
     renews = False
     """Whether every run is of a new batch, so that checking and grouping its ids belongs to a run's time."""
@@ -168,23 +177,13 @@ class Setup(ABC):
         """What the programs read, by name."""
 
     @abstractmethod
-    def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
+    def finished(self, got: Result, gradients: Mapping[str, Floats]) -> Outcome:
         """What the programs give in the order and the shapes that the reference has."""
 
     @property
     @abstractmethod
     def meaning(self) -> Meaning:
         """The model and its data as the reference takes them."""
-
-    @property
-    @abstractmethod
-    def learnt(self) -> list[str]:
-        """The tensors that gradients are by."""
-
-    @property
-    @abstractmethod
-    def upstream(self) -> Floats:
-        """The gradient of the result."""
 
     @property
     @abstractmethod
@@ -204,15 +203,31 @@ class Setup(ABC):
         """What the result says of the data, the pre-processing and the limits."""
 
     @property
-    def want(self) -> npt.NDArray[np.float64]:
-        """The result that the model must give."""
-        return self.bounds.value
+    def learnt(self) -> list[str]:
+        """The tensors that gradients are by."""
+        return [name for name, _ in self.graph.gradients]
 
-    def check(self, got: Floats) -> Check:
-        """Holds a result against the one that the model must give."""
+    @property
+    def upstream(self) -> Result:
+        """The gradient of the result, a tuple of those of several."""
+        return as_returned(self.tensors[name] for name in upstream_names(self.graph))
+
+    @property
+    def want(self) -> npt.NDArray[np.float64]:
+        """The result that the model must give, of several the first."""
+        return each_returned(self.bounds)[0].value
+
+    def check(self, got: Result) -> Check:
+        """Holds a result, or each of several, against what the model must give."""
         taken, meaning = got if self.sample is None else self.sample.taken(got), self.part or self.meaning
-        plain = self._plain(meaning.result)
-        return compare(taken, self.bounds, plain, lambda: meaning.result(UNFLUSHED), meaning.overflows)
+        evaluated = cache(meaning.result)
+
+        def of_one(place: int, rows: Floats, bounds: Bounded) -> Check:
+            plain = self._plain(lambda arithmetic: each_returned(evaluated(arithmetic))[place])
+            return compare(rows, bounds, plain, lambda: each_returned(evaluated(UNFLUSHED))[place], meaning.overflows)
+
+        pairs = zip(each_returned(taken), each_returned(self.bounds), strict=True)
+        return of_several([of_one(place, rows, bounds) for place, (rows, bounds) in enumerate(pairs)])
 
     def check_gradients(self, gradients: Mapping[str, Floats], run: Run) -> None:
         """Fills in the check of each gradient; of a large run, of all together, and of those that `run` gives for a
@@ -226,22 +241,25 @@ class Setup(ABC):
         self.gradients.update(part.checked(found))
 
     def together(self, gradients: Mapping[str, Floats]) -> Check:
-        """Holds all gradients along one random direction against how the result changes along it, whatever the size.
+        """Holds all gradients along one random direction against how the results change along it, whatever the size.
 
         The products of both are added up in float64. A gradient that adds up n terms one by one is off by sqrt(n) of
         itself more than the change tells."""
         direction, change = self._along
-        upstream = np.asarray(self.upstream, np.float64)
+        upstream = [np.asarray(each, np.float64) for each in each_returned(self.upstream)]
         along = {name: gradients[name] * direction[name] for name in self.learnt}
-        summed = np.sqrt(upstream.size * sum(float(np.sum(np.square(part))) for part in along.values()))
-        scale = float(np.sum(np.abs(upstream) * change.error)) + summed
-        want = Bounded(np.array([np.sum(upstream * change.value)]), 0.0, scale)
+        summed = np.sqrt(
+            sum(each.size for each in upstream) * sum(float(np.sum(np.square(part))) for part in along.values())
+        )
+        pairs = list(zip(upstream, each_returned(change), strict=True))
+        scale = sum(float(np.sum(np.abs(each) * moved.error)) for each, moved in pairs) + summed
+        want = Bounded(np.array([sum(np.sum(each * moved.value) for each, moved in pairs)]), 0.0, scale)
         found = np.array([sum(float(part.sum()) for part in along.values())])
         return compare(found, want, overflows=self.meaning.overflows)
 
     @cached_property
-    def _along(self) -> tuple[dict[str, npt.NDArray[np.float64]], Bounded]:
-        """A random direction of all that is learnt, and how the result changes along it."""
+    def _along(self) -> tuple[dict[str, npt.NDArray[np.float64]], Any]:
+        """A random direction of all that is learnt, and how the result, or each of several, changes along it."""
         random = np.random.default_rng(self.request.seed)
         direction = {name: random.standard_normal(self.tensors[name].shape) for name in self.learnt}
         return direction, self.meaning.change(direction)
@@ -299,7 +317,7 @@ class Setup(ABC):
     def why_not(self, check: Check) -> str:
         """A sentence or two about a result or gradients that are not the reference's: what differs, and how far."""
         checks = {"": check} | {name: found for name, found in self.gradients.items() if not found.matches}
-        if not np.isfinite(self.want).all() and check.matches:
+        if not all(np.isfinite(each.value).all() for each in each_returned(self.bounds)) and check.matches:
             return NO_NUMBER
         if check.matches:
             del checks[""]
@@ -308,6 +326,9 @@ class Setup(ABC):
         name, fault = worst(checks), BY_HAND if self.compilation.edits else FAULT
         by = "" if name == TOGETHER else f" by {name}"
         of = f"gradients{by}" if name else RESULTS[self.compilation.family]
+        if not name and check.each:
+            wrong = [str(place) for place, each in enumerate(check.each, 1) if not each.matches]
+            of += f", result {' and '.join(wrong)} of {len(check.each)},"
         return f"The {of} differ from the float64 reference{how_far(checks[name])}, so no time is shown. {fault}"
 
     def description(self, check: Check, device: str) -> dict[str, Any]:
@@ -317,7 +338,8 @@ class Setup(ABC):
             "matches_reference": right,
             **check.to_json(),
             "rows_checked": check.rows,
-            "reference_on": "gpu" if self.bounds.computed_on == "cuda" else "cpu",
+            "rounding": self.rounding,
+            "reference_on": "gpu" if each_returned(self.bounds)[0].computed_on == "cuda" else "cpu",
             "message": "" if right else self.why_not(check),
             "gradients": {name: found.to_json() for name, found in self.gradients.items()},
             "name": self.compilation.name,
@@ -375,11 +397,14 @@ def _compiled(request: ModelRequest, counts: Mapping[str, int] | None, counted_o
         counts=counts,
         counted_on=counted_on,
         on_demand=True,
+        kept=_NESTS,
     )
 
 
 _LATEST: dict[tuple[str, str], Compilation] = {}
 MOST_KEPT = 4
+_NESTS = Kept[Any](most_keys=64)
+"""Of the texts that were compiled last: who types changes a nest or two of ten."""
 """A text for its data, once without it, and as much again for side A of a comparison."""
 
 
@@ -392,7 +417,9 @@ def compile_request(
         diagnostics = [diagnostic.to_json(request.text) for diagnostic in compilation.diagnostics]
         first = diagnostics[0]["message"] if diagnostics else "it has no definition to run"
         more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
-        raise Refused(failed("error", f"The model does not compile: {first}{more}.", "Correct the model.", diagnostics))
+        said = f"The model does not compile: {first}{more}"
+        said += "" if said.endswith("?") else "."
+        raise Refused(failed("error", said, "Correct the model.", diagnostics))
     return compilation
 
 
@@ -417,9 +444,12 @@ def coarser(compilation: Compilation, on: TargetName) -> float:
     return coarser_of(compilation.stages["kernels"].program) if on == "gpu" else 1.0
 
 
-def device_of_reference(on: TargetName) -> str:
-    """The device of PyTorch's that the reference of a run may be computed on; "" for this processor alone."""
-    return "cuda" if on == "gpu" else ""
+def meaning_of(
+    request: RunRequest, compilation: Compilation, inputs: Mapping[str, Any], negatives: str = "none"
+) -> Meaning:
+    """A run's model on inputs as the reference takes them, which may be computed on the GPU that the run is on."""
+    coarse, device = coarser(compilation, request.on), "cuda" if request.on == "gpu" else ""
+    return Meaning(request.text, inputs, compilation.sizes, compilation.name, negatives, coarse, device=device)
 
 
 def worse(one: Check, other: Check) -> Check:

@@ -14,11 +14,18 @@ from typing import Any
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.interpret.asked_bytes import asked_bytes
+from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.index_sets import is_of_fact
+from explorer.compiler.ir.kernels import ScheduledKernel
+from explorer.compiler.options import INSPECTIONS
+from explorer.compiler.to_json import kernels_of
+from explorer.runtime import compiling
 from explorer.runtime.data.triples import Triples, load_triples
 from explorer.runtime.encode import batch
 from explorer.runtime.encode import scores as score_inputs
-from explorer.runtime.encode.layers import upstream_name
 from explorer.runtime.encode.scores import Encoding
+from explorer.runtime.encode.stored import as_stored, rounding
 from explorer.runtime.limits import bounds
 from explorer.runtime.limits import layers as bounds_layer
 from explorer.runtime.limits.chunks import shared_by_chunks
@@ -27,12 +34,23 @@ from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.sampling import Sample, draw_batch
 from explorer.runtime.runs.events import Event, progress
 from explorer.runtime.runs.footprint import MEMORY_LIMIT, room_for
-from explorer.runtime.runs.request import STEPS, Floats, Outcome, RunRequest, Setup, coarser, device_of_reference
+from explorer.runtime.runs.request import (
+    STEPS,
+    Floats,
+    Outcome,
+    Result,
+    RunRequest,
+    Setup,
+    meaning_of,
+)
 
 GRADIENT_SCORES = 20_000
 """Up to so many scores, all gradients are checked; of a larger batch, those of its first triples."""
 CHUNKED_TRIPLES = 1_000_000
 """Of a larger batch, what chunks share is not counted."""
+COUNTED_SCORES = 2_048
+"""Of a larger batch, what the inspector's settings ask for is counted of so many scores of its first triples: those of
+cuKE's group, 128 chunks of 16."""
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
@@ -50,10 +68,6 @@ class ScoreSetup(Setup):
         return not self.compilation.options.grad
 
     @property
-    def upstream(self) -> Floats:
-        return self.tensors[upstream_name(score_inputs.graph_of(self.compilation)) or ""]
-
-    @property
     def large(self) -> bool:
         return self.want.size > GRADIENT_SCORES or self.sample is not None
 
@@ -64,29 +78,31 @@ class ScoreSetup(Setup):
     def meaning(self) -> Meaning:
         return _meaning(self.request, self.compilation, self.tensors)
 
-    @property
-    def learnt(self) -> list[str]:
-        return [name for name, _ in score_inputs.graph_of(self.compilation).gradients]
-
-    def finished(self, got: Floats, gradients: Mapping[str, Floats]) -> Outcome:
-        return got, score_inputs.shaped(score_inputs.graph_of(self.compilation), self.tensors, gradients)
+    def finished(self, got: Result, gradients: Mapping[str, Floats]) -> Outcome:
+        return got, score_inputs.shaped(self.graph, self.tensors, gradients)
 
     def smaller(self) -> ScoreSetup:
         """The same score of the batch's first triples."""
-        triples = max(1, GRADIENT_SCORES // (self.want.size // len(self.want)))
-        graph = score_inputs.graph_of(self.compilation)
-        cut = {entry.name for entry in graph.maps} | {upstream_name(graph)}
-        tensors = {name: array[:triples].copy() if name in cut else array for name, array in self.tensors.items()}
+        tensors, _ = self._first(GRADIENT_SCORES)
         return _made(self.request, self.compilation, self.triples, tensors)
+
+    def _first(self, scores: int) -> tuple[dict[str, npt.NDArray[Any]], int]:
+        """The tensors of the batch's first triples, which have so many scores at most, and how many triples these are:
+        one at least."""
+        triples = max(1, scores // (self.want.size // len(self.want)))
+        cut = _of_batch(self.graph)
+        tensors = {name: array[:triples].copy() if name in cut else array for name, array in self.tensors.items()}
+        return tensors, min(triples, self.request.batch)
 
     def recompiled(self, options: Mapping[str, str | int | bool]) -> ScoreSetup:
         compilation = self.compiled_with(options)
         graph, loops = score_inputs.graph_of(compilation), compilation.stages["loops"].program
-        return replace(self, compilation=compilation, encoding=score_inputs.encode(graph, loops, self.tensors))
+        encoding = score_inputs.encode(graph, loops, self.tensors)
+        return replace(self, compilation=compilation, graph=graph, encoding=encoding)
 
     def describe(self, check: Check) -> dict[str, Any]:
-        triples, graph = self.triples, score_inputs.graph_of(self.compilation)
-        described = {
+        triples, graph = self.triples, self.graph
+        described: dict[str, Any] = {
             "data": {
                 "name": triples.name,
                 "source": triples.source,
@@ -99,18 +115,29 @@ class ScoreSetup(Setup):
             **self._chunks(),
         }
         if not self.compilation.options.grad:
-            return {**described, "limits": bounds.limits(graph, self.tensors)}
+            described |= self._inspected()
+        if graph.is_one_nest:
+            return {**described, "limits": bounds.limits(graph, self.inputs())}
         structure = score_inputs.structure_of(graph, self.tensors)
-        return {**described, "inverses": self.encoding.describe(), "limits": bounds_layer.limits(graph, structure)}
+        sorted_by = {"inverses": self.encoding.describe()} if self.encoding.steps else {}
+        return {**described, **sorted_by, "limits": bounds_layer.limits(graph, structure)}
 
     def _chunks(self) -> dict[str, Any]:
         """What the chunks of the option `inspect_edges` ask for, whether or not the kernels are made by chunks; of
         negatives, and of a batch that is too large, nothing."""
-        ids = batch.ids_by_role(score_inputs.graph_of(self.compilation), self.tensors)
-        if self.compilation.options.negatives or len(ids["relation"]) > CHUNKED_TRIPLES:
+        ids = batch.ids_by_role(self.graph, self.tensors)
+        if not ids or self.compilation.options.negatives or len(ids["relation"]) > CHUNKED_TRIPLES:
             return {}
         chunk, group = self.compilation.options.inspect_edges, self.compilation.options.inspect_group
         return {"chunks": {"edges": chunk, "group": group, **shared_by_chunks(ids, chunk, group)}}
+
+    def _inspected(self) -> dict[str, Any]:
+        """What each setting of the inspector asks memory for (cuKE Fig. 9), of the batch's first triples."""
+        tensors, triples = self._first(COUNTED_SCORES)
+        graph, program = self.graph, self.compilation.stages["loops"].program
+        inputs = {**tensors, **score_inputs.encode(graph, program, tensors).arrays}
+        asked = _asked_by_setting(self.request.text, self.compilation, inputs)
+        return {"inspected": {"triples": triples, "bytes": asked}} if asked else {}
 
 
 def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, ScoreSetup]:
@@ -120,10 +147,12 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
     room = room_for(request.on, request.memory)
     tensors = batch.draw(compilation, triples, request.batch, request.seed, room.least, room.shown)
-    sample = _sample(request, compilation, tensors)
-    rows = "the batch" if sample is None else f"{len(sample.rows):,} triples of the batch"
-    yield progress(f"scoring {rows} in float64, for the check", 3, STEPS)
-    return _made(request, compilation, triples, tensors, sample)
+    graph, sample = score_inputs.graph_of(compilation), _sample(request, compilation, tensors)
+    told = "the batch" if sample is None else f"{len(sample.rows):,} triples of the batch"
+    yield progress(f"scoring {told} in float64, for the check", 3, STEPS)
+    made = _made(request, compilation, triples, as_stored(graph, tensors), sample)
+    rows = tensors if sample is None else _rows(graph, tensors, sample)
+    return replace(made, rounding=rounding(graph, made.bounds, lambda: _meaning(request, compilation, rows)))
 
 
 def _sample(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Sample | None:
@@ -134,19 +163,22 @@ def _sample(request: RunRequest, compilation: Compilation, tensors: Tensors) -> 
     return draw_batch(request.batch, request.seed) if 8 * scores * widest > MEMORY_LIMIT else None
 
 
+def _of_batch(graph: Graph) -> set[str]:
+    """The arrays with a row for each fact: its ids, what comes with it, and the gradient of its score."""
+    sets = ({entry.name} for entry in graph.maps if is_of_fact(entry))
+    return {tensor.name for tensor in graph.tensors if tensor.sets[:1] in (("batch",), ("negative",))}.union(*sets)
+
+
 def _made(
     request: RunRequest, compilation: Compilation, triples: Triples, tensors: Tensors, sample: Sample | None = None
 ) -> ScoreSetup:
     graph = score_inputs.graph_of(compilation)
     encoding = score_inputs.encode(graph, compilation.stages["loops"].program, tensors)
-    maps = {entry.name for entry in graph.maps}
-    part = None
-    if sample is not None:
-        rows = {name: array[sample.rows] if name in maps else array for name, array in tensors.items()}
-        part = _meaning(request, compilation, rows)
+    part = None if sample is None else _meaning(request, compilation, _rows(graph, tensors, sample))
     return ScoreSetup(
         request=request,
         compilation=compilation,
+        graph=graph,
         tensors=tensors,
         bounds=(part or _meaning(request, compilation, tensors)).result(),
         triples=triples,
@@ -156,8 +188,35 @@ def _made(
     )
 
 
+def _rows(graph: Graph, tensors: Tensors, sample: Sample) -> Tensors:
+    """The tensors with the sampled facts alone."""
+    cut = _of_batch(graph)
+    return {name: array[sample.rows] if name in cut else array for name, array in tensors.items()}
+
+
 def _meaning(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Meaning:
     negatives = str(compilation.options.to_json()["negatives"])
-    coarse = coarser(compilation, request.on)
-    device = device_of_reference(request.on)
-    return Meaning(request.text, tensors, compilation.sizes, compilation.name, negatives, coarse, device=device)
+    return meaning_of(request, compilation, tensors, negatives)
+
+
+def _asked_by_setting(text: str, compilation: Compilation, inputs: Mapping[str, Any]) -> dict[str, int]:
+    """By setting of the option `inspect` the bytes that a score's kernels ask memory for on a GPU, before any cache:
+    of those that the compiler makes of the text, whatever schedule or edited stage a run has. A setting is left out
+    where no kernels are to be had, and where numbers decide what they ask for."""
+    found = {}
+    for setting in INSPECTIONS:
+        kernels = _kernels(text, compilation, setting)
+        asked = asked_bytes(kernels, inputs)
+        if kernels and all(kernel.name in asked for kernel in kernels):
+            found[setting] = sum(asked.values())
+    return found
+
+
+def _kernels(text: str, compilation: Compilation, setting: str) -> list[ScheduledKernel]:
+    """The kernels of a setting; none where it is of chunks, and a chunk's block does none of the work."""
+    options = {**compilation.options.to_json(), "inspect": setting}
+    made = compiling.compile(text, sizes=compilation.sizes, options=options, name=compilation.name, on_demand=True)
+    stage = made.stages["kernels"]
+    kernels = kernels_of(stage.program) if stage.available else []
+    chunked = any(kernel.template == "chunks" for kernel in kernels)
+    return kernels if chunked or setting != "chunks" else []

@@ -74,6 +74,9 @@ def arrays_of(compilation: Compilation) -> tuple[Mapping[str, Buffer], Buffer]:
     made = {b.name: b for p in programs if isinstance(p, dlc.DlcProgram) for b in p.buffers if b.kind == "output"}
     if not made:
         raise DiagnosticsError([Diagnostic(f"the model has no dlc: {compilation.stages['dlc'].reason}", None)])
+    if isinstance(compiled, Module) and compiled.further:
+        told = f"a program that is given writes one result, and {compilation.name} returns {len(compiled.results)}"
+        raise DiagnosticsError([Diagnostic(told, None)])
     result = made[compiled.result] if isinstance(compiled, Module) else next(iter(made.values()))
     return {name: buffer for name, buffer in sorted(buffers.items()) if name not in made}, result
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
+from explorer.compiler.returned import as_returned
 from explorer.machine.alone import alone_times, core_alone
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.records import numbers
@@ -37,7 +38,7 @@ class DaeResult:
     """The output, what the result JSON says of a simulated run, what its cycles went to, and gradients by tensor where
     the program has them."""
 
-    output: NDArray[np.float32]
+    output: Any  # an array, or a tuple of several
     account: Account
     spent: SpentCycles
     gradients: dict[str, NDArray[np.float32]] = field(default_factory=dict)
@@ -75,7 +76,8 @@ def simulate(
             raise TypeError(f"the machine runs DLC, not {type(inner).__name__}")
         arrays |= run.program(inner, arrays)
     gradients = {tensor: arrays[name] for tensor, name in program.gradients}
-    return DaeResult(arrays[program.result], run.account() | {"kernels": run.kernels}, run.spent(), gradients)
+    returned = as_returned(arrays[name] for name in program.results)
+    return DaeResult(returned, run.account() | {"kernels": run.kernels}, run.spent(), gradients)
 
 
 class _Run:

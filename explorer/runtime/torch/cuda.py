@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
@@ -23,13 +23,13 @@ from explorer.runtime.arrays import Extents
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.targets.gpu.device import available_bytes, compiled_for_device, cupy_module, faults
 from explorer.runtime.targets.gpu.memory import buffer_bytes, check_fits, lifetimes, place, shape_of
-from explorer.runtime.targets.gpu.parts import divide
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES, GpuProgram, check_extents
+from explorer.runtime.targets.parts import divide
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.torch.structure import Tensor
 
-Outcome = tuple[Tensor, dict[str, Tensor]]
-"""The result, and gradients by tensor."""
+Outcome = tuple[tuple[Tensor, ...], dict[str, Tensor]]
+"""The results, and gradients by tensor."""
 
 MOST_SIZES = 64
 """Sizes of which plans are kept."""
@@ -82,12 +82,17 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Started:
-    """A run whose result is there: what its second part needs. `held` are tensors whose memory that reads."""
+    """A run whose results are there: what its second part needs. `held` are tensors whose memory that reads."""
 
     plan: Plan
     addresses: Mapping[str, int]
     held: Sequence[Tensor]
     sizes: Mapping[str, int]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The arrays that are there and that the second part reads."""
+        return frozenset(self.plan.arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +107,18 @@ NOTHING = Inspected({}, None)
 
 
 class OnCuda:
-    """A program's kernels on the current stream of PyTorch, and on its memory, compiled for the device. `upstream`
-    names the gradient of the result, "" in a program without a backward pass."""
+    """A program's kernels on the current stream of PyTorch, and on its memory, compiled for the device. `upstreams`
+    names the gradients of the results, none in a program without a backward pass."""
 
-    def __init__(self, compilation: Compilation, upstream: str) -> None:
+    def __init__(self, compilation: Compilation, upstreams: tuple[str, ...]) -> None:
         self.program = GpuProgram.of(compiled_for_device(compilation))
-        self.code, self.upstream = self.program.code, upstream
+        self.code, self.upstreams = self.program.code, upstreams
         self.reads = frozenset(buffer.name for buffer in self.code.buffers) - self.code.made
-        self.result, *_ = self.program.kept
+        self.results = self.program.results
         self.once = tuple(launch for launch in self.code.launches if launch.once)
         self.launches = tuple(launch for launch in self.code.launches if not launch.once)
-        self.parts = divide(replace(self.code, launches=self.launches), self.result, upstream) if upstream else None
+        self.parts = divide(self.launches, self.results, upstreams) if upstreams else None
+        self.divided = self.parts is not None
         self._buffers = {buffer.name: buffer for buffer in self.code.buffers}
         self._plans: dict[Any, tuple[Plan, ...]] = {}
         self._sizes: dict[Any, dict[str, int]] = {}
@@ -129,10 +135,11 @@ class OnCuda:
             made = _made(plan, device)
             arena = self._arena(plan, sizes, device)
             plan.launch({**_addresses({**arrays, **made}, plan, arena), **inspected.addresses}, stream)
-        return made[self.result], self._gradients(made)
+        return self._results(made), self._gradients(made)
 
-    def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[Tensor, Started]:
-        """Launches what makes the result; only of a program with `parts`. `arrays` are without the gradient of it."""
+    def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[tuple[Tensor, ...], Started]:
+        """Launches what makes the results; only of a program that is `divided`. `arrays` are without their
+        gradients."""
         device = next(iter(arrays.values())).device
         sizes = self._sizes_of(extents)
         with self._current(device) as stream:
@@ -142,19 +149,18 @@ class OnCuda:
             arena = self._arena(forward, sizes, device)
             addresses = {**_addresses({**arrays, **made}, forward, arena), **inspected.addresses}
             forward.launch(addresses, stream)
-        # Its memory alone: the result will know what made it, which holds this, and neither would ever be freed.
-        result = made[self.result].detach()
-        return made[self.result], Started(
-            backward, addresses, (arena, inspected.memory, result, *arrays.values()), sizes
-        )
+        # Their memory alone: a result will know what made it, which holds this, and neither would ever be freed.
+        results = self._results(made)
+        own = [result.detach() for result in results]
+        return results, Started(backward, addresses, (arena, inspected.memory, *own, *arrays.values()), sizes)
 
-    def finish(self, started: Started, upstream: Tensor) -> dict[str, Tensor]:
-        """Launches the rest, when the gradient of the result is there: the gradients by tensor."""
-        device = upstream.device
+    def finish(self, started: Started, upstreams: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Launches the rest, when the gradients of the results are there: the gradients by tensor."""
+        device = upstreams[0].device
         with self._current(device) as stream:
             made = _made(started.plan, device)
             arena = self._arena(started.plan, started.sizes, device)
-            own = _addresses({self.upstream: upstream, **made}, started.plan, arena)
+            own = _addresses({**dict(zip(self.upstreams, upstreams, strict=True)), **made}, started.plan, arena)
             started.plan.launch({**started.addresses, **own}, stream)
         return self._gradients(made)
 
@@ -176,6 +182,9 @@ class OnCuda:
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return look()
         return self._inspected.get(given, (tuple(sizes.items()), device, stream.ptr), look)
+
+    def _results(self, made: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        return tuple(made[name] for name in self.results)
 
     def _gradients(self, made: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {tensor: made[name] for tensor, name in self.program.gradients}

@@ -14,22 +14,26 @@ import torch
 from torch import nn
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.graph import Graph, IndexMap
 from explorer.compiler.ir.graph import Tensor as Declared
+from explorer.compiler.ir.index_sets import is_given
+from explorer.compiler.returned import as_returned
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.torch.programs import Run, TensorProgram
-from explorer.runtime.torch.structure import Structure, Tensor, known_names, narrowed, prepare, structure_names
+from explorer.runtime.torch.structure import DTYPES, Structure, Tensor, known_names, narrowed, prepare, structure_names
 
 MOST_CALLS = 64
 """Kinds of calls that a module remembers."""
 
 
-def make_module(compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> CompiledModule:
+def make_module(
+    compilation: Compilation, sizes: Mapping[str, int], padding: Mapping[str, int], check_indices: bool
+) -> CompiledModule:
     """The module of a compilation; see `Compilation.torch`. Raises ValueError."""
     try:
-        return CompiledModule(compilation, sizes, check_indices)
+        return CompiledModule(compilation, sizes, padding, check_indices)
     except InputError as error:
         raise ValueError(str(error)) from None
 
@@ -38,10 +42,13 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
     """A compiled score, layer or op, differentiable by its learnt tensors.
 
     A `param` whose sets all have a size is a parameter of the module, under its own name; every other tensor of the
-    model is given to each call by its name. A call with wrong shapes, types, devices or ids raises ValueError.
+    model is given to each call by its name. A `padding` row of a set is drawn as zeros and has no gradient, in every
+    learnt tensor over the set. A call with wrong shapes, types, devices or ids raises ValueError.
     """
 
-    def __init__(self, compilation: Compilation, sizes: Mapping[str, int], check_indices: bool) -> None:
+    def __init__(
+        self, compilation: Compilation, sizes: Mapping[str, int], padding: Mapping[str, int], check_indices: bool
+    ) -> None:
         super().__init__()
         self._forward = TensorProgram.of(compilation, grad=False)
         self._backward: TensorProgram | None = None  # compiled when a gradient is first needed
@@ -54,6 +61,16 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         self._declared = [tensor for tensor in graph.tensors if tensor.kind != "structure" or graph.family == "op"]
         self.learnt = frozenset(tensor.name for tensor in self._declared if graph.wants_gradient(tensor))
         self.set_sizes = _checked_sizes(graph, sizes)
+        self.padding = _checked_padding(graph, padding, self.set_sizes)
+        # By the name of a score's map, the set that it leads to, where tensors tell how large each of these is.
+        told = {name for tensor in self._declared for name in tensor.sets}
+        leads_to = {entry.name: entry.codomain for entry in graph.maps if is_given(entry)}
+        self._leads_to = leads_to if told.issuperset(leads_to.values()) else {}
+        # By learnt tensor, the dimensions of which one row stands for nothing, and that row.
+        self._padding = {
+            tensor.name: tuple((place, padding[each]) for place, each in enumerate(tensor.sets) if each in padding)
+            for tensor in _learnt(graph)
+        }
         for tensor in _learnt(graph):
             if all(name in self.set_sizes for name in tensor.sets):
                 self._register(tensor, graph)
@@ -70,12 +87,20 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 f"{tensor.name} is the name of something that every module of PyTorch has: call it otherwise."
             )
         shape = [*(self.set_sizes[name] for name in tensor.sets), *map(graph.size, tensor.dims)]
-        self.register_parameter(tensor.name, nn.Parameter(torch.empty(shape)))
+        self.register_parameter(tensor.name, nn.Parameter(torch.empty(shape, dtype=DTYPES[tensor.storage])))
 
     def reset_parameters(self) -> None:
         """Draws all parameters: normal, with a deviation of 1 / sqrt(last dimension)."""
-        for parameter in self.parameters():
+        for name, parameter in self.named_parameters():
             nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5 if parameter.ndim else 1.0)
+            with torch.no_grad():
+                self.pad(name, parameter)
+
+    def pad(self, name: str, rows: Tensor) -> Tensor:
+        """Those of a learnt tensor, or of its gradient, with zeros where they stand for nothing; changed in place."""
+        for place, row in self._padding.get(name, ()):
+            rows.select(place, row).zero_()
+        return rows
 
     def extra_repr(self) -> str:
         """The model's name, sizes and options, where a module is printed."""
@@ -93,13 +118,14 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         except InputError as error:
             raise ValueError(str(error)) from None
 
-    def forward(self, *indices: Any, **named: Any) -> Tensor:
-        """The result: of `prepare`'s arguments or of what it returned, and of tensors by name.
+    def forward(self, *indices: Any, **named: Any) -> Tensor | tuple[Tensor, ...]:
+        """The result, a tuple of several: of `prepare`'s arguments or of what it returned, and of tensors by name.
 
         A tensor given by the name of a parameter takes its place in this call."""
         try:
             known = self._known
-            tensors = {**dict(self.named_parameters()), **{n: v for n, v in named.items() if n not in known}}
+            held = {name: each for name, each in self._parameters.items() if each is not None}
+            tensors = {**held, **{n: v for n, v in named.items() if n not in known}}
             if indices and isinstance(indices[0], Structure):
                 structure, given = indices[0], {n: v for n, v in named.items() if n in known}
                 if given or len(indices) > 1:
@@ -111,10 +137,9 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             raise ValueError(str(error)) from None
         tensors = {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
         if not torch.is_grad_enabled():
-            return self.run_forward(structure, counts, tensors)
+            return as_returned(self.run_forward(structure, counts, tensors))
         names = tuple(tensors)
-        result: Tensor = _Run.apply(self, structure, counts, names, *tensors.values())
-        return result
+        return as_returned(_Run.apply(self, structure, counts, names, *tensors.values()))
 
     def backward_program(self) -> TensorProgram:
         """The program with the backward pass, compiled when it is first asked for."""
@@ -122,14 +147,16 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             self._backward = TensorProgram.of(self.compilation, grad=True)
         return self._backward
 
-    def run_forward(self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]) -> Tensor:
-        """The result alone."""
+    def run_forward(
+        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        """The results alone."""
         return self._forward.run(structure, counts, tensors)[0]
 
     def start(
         self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Run | None]:
-        """The result, where gradients will be wanted: with what the backward pass goes on with, where it can."""
+    ) -> tuple[tuple[Tensor, ...], Run | None]:
+        """The results, where gradients will be wanted: with what the backward pass goes on with, where it can."""
         try:
             program = self.backward_program()
         except InputError:  # there is no backward pass, which is only a mistake when somebody asks for it
@@ -137,26 +164,35 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         return program.start(structure, counts, tensors) or (self.run_forward(structure, counts, tensors), None)
 
     def run_backward(
-        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor], upstream: Tensor
+        self,
+        structure: Structure,
+        counts: Mapping[str, int],
+        tensors: Mapping[str, Tensor],
+        upstreams: tuple[Tensor, ...],
     ) -> dict[str, Tensor]:
-        """The gradients by tensor, where that of the result is `upstream`."""
+        """The gradients by tensor, where those of the results are `upstreams`."""
         program = self.backward_program()
-        name = upstream_name(program.graph) or ""
-        return program.run(structure, counts, {**tensors, name: upstream})[1]
+        given = dict(zip(upstream_names(program.graph), upstreams, strict=True))
+        return program.run(structure, counts, {**tensors, **given})[1]
 
     def _called(
         self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> tuple[Structure, Mapping[str, int]]:
-        """The structure of a call and the sizes of all sets. Where ids need not be looked at, a call of a score like an
-        earlier one has the same; a graph or a matrix whose tensors are an earlier call's has its structure."""
+        """The structure of a call and the sizes of all sets. A call of a score like an earlier one has the same, where
+        its ids need not be looked at or have their rows; a graph or a matrix whose tensors are an earlier call's has
+        its structure."""
         ids = {**dict(zip(self._order, indices, strict=False)), **named}
         like = None
-        if self._forward.graph.family == "score" and not self.check_indices and len(indices) <= len(self._order):
+        alike = not self.check_indices or self._leads_to
+        if self._forward.graph.family == "score" and alike and len(indices) <= len(self._order):
             given = (*ids.items(), *tensors.items())
             like = tuple([(name, getattr(each, "shape", None), type(each), *_kind(each)) for name, each in given])
             if like in self._calls:
                 structure, counts = self._calls[like]
-                return replace(structure, maps=narrowed(ids), inverses={}), counts
+                rows = {name: counts[index_set] for name, index_set in self._leads_to.items()}
+                maps = narrowed(ids, rows if self.check_indices else None)
+                if maps is not None:  # or all is looked at, to say what is wrong
+                    return replace(structure, maps=maps, inverses={}), counts
         structure = self._structure(ids, indices, named, tensors)
         found = structure, self._check(structure, tensors)
         if like is not None and len(self._calls) < MOST_CALLS:
@@ -205,17 +241,36 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 raise InputError(f"There is no tensor for {declared.name}: give {declared.name}=...{held}.")
             _check_tensor(declared, graph, tensors[declared.name], structure, counts)
             tables |= {name: tables.get(name, declared.name) for name in declared.sets}
+        for name, row in self.padding.items():
+            if row >= counts[name]:
+                raise InputError(f"the padding of {name} is row {row:,}, but there are {counts[name]:,}.")
         unknown = tensors.keys() - {declared.name for declared in self._declared}
         if unknown:
             named = ", ".join(declared.name for declared in self._declared)
             raise InputError(f"{graph.name} has no tensor {min(unknown)}: its tensors are {named}.")
+        told = frozenset(counts)  # of others, as many as their ids need: a score may have a table of quotients alone
         for entry in graph.maps:
-            highest = structure.highest.get(entry.name, -1)
-            rows = counts.setdefault(entry.codomain, highest + 1)
-            if highest >= rows:
+            if entry.divided:
+                _check_made(entry, graph, counts, tables)
+                continue
+            least, rows = structure.highest.get(entry.name, -1) + 1, counts.get(entry.codomain, 0)
+            if entry.codomain in told and least > rows:
                 table = tables.get(entry.codomain, graph.name)
-                raise InputError(f"{entry.name} holds {highest:,}, but {table} has {rows:,} rows.")
+                raise InputError(f"{entry.name} holds {least - 1:,}, but {table} has {rows:,} rows.")
+            counts[entry.codomain] = max(least, rows)
         return counts
+
+
+def _check_made(entry: IndexMap, graph: Graph, counts: dict[str, int], tables: Mapping[str, str]) -> None:
+    """Whether tensors have a row for each id that may be computed of others."""
+    (path,), rows = entry.paths, counts.get(entry.codomain)
+    leads_to = {known.name: known.codomain for known in graph.maps}
+    end = path.rpartition(".")[2]
+    wanted = entry.count(counts[leads_to.get(end, end)])
+    counts[entry.codomain] = wanted if rows is None else rows
+    if rows is not None and rows < wanted:
+        table = tables.get(entry.codomain, graph.name)
+        raise InputError(f"{entry.name} leads to {wanted:,} rows, but {table} has {rows:,}.")
 
 
 class _Run(torch.autograd.Function):  # type: ignore[misc]
@@ -229,7 +284,7 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         counts: Mapping[str, int],
         names: tuple[str, ...],
         *tensors: Tensor,
-    ) -> Tensor:
+    ) -> tuple[Tensor, ...]:
         wanted = ctx.needs_input_grad[4:]
         for name, needed in zip(names, wanted, strict=True):
             if needed and name not in module.learnt:
@@ -239,21 +294,23 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         given = dict(zip(names, tensors, strict=True))
         if not any(wanted):
             return module.run_forward(structure, counts, given)
-        result, ctx.run = module.start(structure, counts, given)
-        if ctx.run is not None and ctx.run.reads_result:  # the caller may change it: PyTorch looks whether that was so
-            ctx.save_for_backward(*tensors, result)
-        return result
+        results, ctx.run = module.start(structure, counts, given)
+        if ctx.run is not None and ctx.run.reads:  # the caller may change them: PyTorch looks whether that was so
+            ctx.save_for_backward(*tensors, *(results[place] for place in ctx.run.reads))
+        return results
 
     @staticmethod
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
         tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=False))  # raises where one was changed in place
         if ctx.run is not None:
-            gradients = ctx.module.backward_program().finish(ctx.run, upstream)
+            gradients = ctx.module.backward_program().finish(ctx.run, upstreams)
         else:
-            gradients = ctx.module.run_backward(ctx.structure, ctx.counts, tensors, upstream)
+            gradients = ctx.module.run_backward(ctx.structure, ctx.counts, tensors, upstreams)
+        # Summed in float32, and rounded once: a gradient has the type of its tensor.
+        rounded = {n: ctx.module.pad(n, gradient.to(tensors[n].dtype)) for n, gradient in gradients.items()}
         wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
-        return (None, None, None, None, *(gradients.get(name) if needed else None for name, needed in wanted))
+        return (None, None, None, None, *(rounded.get(name) if needed else None for name, needed in wanted))
 
 
 def _kind(each: Any) -> tuple[Any, ...]:
@@ -275,13 +332,24 @@ def _checked_sizes(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
     return dict(sizes)
 
 
+def _checked_padding(graph: Graph, padding: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+    sets = sorted({name for tensor in _learnt(graph) for name in tensor.sets})
+    for name, row in padding.items():
+        if name not in sets:
+            raise InputError(f"{graph.name} has no parameter over {name} to pad: they are over {', '.join(sets)}.")
+        if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < sizes.get(name, row + 1):
+            raise InputError(f"the padding of {name} is one of its rows, not {row!r}.")
+    return dict(padding)
+
+
 def _check_tensor(declared: Declared, graph: Graph, tensor: Any, structure: Structure, counts: dict[str, int]) -> None:
     """Raises InputError for a tensor that does not fit; learns the sizes of sets that nothing told yet."""
     name = declared.name
     if not isinstance(tensor, torch.Tensor):
         raise InputError(f"{name} is a {type(tensor).__name__} where a tensor is needed.")
-    if tensor.dtype != torch.float32:
-        raise InputError(f"{name} holds {tensor.dtype}, but compiled kernels compute in torch.float32.")
+    if tensor.dtype != DTYPES[declared.storage]:
+        told = "compiled kernels compute in" if declared.storage == "f32" else "it is declared to be stored in"
+        raise InputError(f"{name} holds {tensor.dtype}, but {told} {DTYPES[declared.storage]}.")
     if tensor.device != structure.device:
         raise InputError(f"{name} lies on {tensor.device}, but the indices on {structure.device}.")
     wanted = [*(counts.get(index_set) for index_set in declared.sets), *map(graph.size, declared.dims)]

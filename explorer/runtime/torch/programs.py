@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,53 +13,102 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
-from explorer.runtime.arrays import Extents, extents_of, inputs_of, kernels_of
+from explorer.compiler.returned import each_returned
+from explorer.runtime.arrays import Arrays, Extents, extents_of, inputs_of, kernels_of
 from explorer.runtime.data.triples import InputError
-from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.targets import cpu
-from explorer.runtime.torch.cuda import OnCuda, Outcome, Started
-from explorer.runtime.torch.structure import Structure, Tensor, aligned
+from explorer.runtime.torch.cuda import OnCuda, Outcome
+from explorer.runtime.torch.structure import Structure, Tensor, aligned, bits_of
+
+
+class Begun(Protocol):
+    """A run whose results are there, and whose gradients are to come."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Arrays that are there and that it will read; results among them."""
 
 
 class Executor(Protocol):
-    """Runs a program on tensors of one kind of device, all of them checked: the result, and gradients by tensor."""
+    """Runs a program on tensors of one kind of device, all of them checked: the results, and gradients by tensor."""
 
     reads: frozenset[str]
     """The arrays that it is to be given."""
+    upstreams: tuple[str, ...]
+    """Those among them that are the gradients of the results."""
+    results: tuple[str, ...]
+    """The names of the results' arrays."""
+    divided: bool
+    """Whether it can make the results before their gradients are there, and go on with those then."""
 
     def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
         """One run."""
 
+    def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[tuple[Tensor, ...], Any]:
+        """The results alone, of arrays without their gradients, and the run that has Begun."""
+
+    def finish(self, started: Any, upstreams: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The gradients by tensor, of such a run and the gradients of its results."""
+
+
+@dataclass(frozen=True, eq=False)
+class StartedOnCpu:
+    """A run whose results are there: what its second part needs, and the arrays that it `reads` of those made."""
+
+    bound: cpu.Bound
+    arrays: Arrays
+    reads: frozenset[str]
+
 
 class OnCpu:
-    """A program's machine code, reading and writing the tensors' own memory."""
+    """A program's machine code, reading and writing the tensors' own memory: what it makes is NumPy's, and shared with
+    the tensors that are returned."""
 
-    def __init__(self, compilation: Compilation, upstream: str) -> None:
+    def __init__(self, compilation: Compilation, upstreams: tuple[str, ...]) -> None:
         program: Any = compilation.stages["loops"].program
         self.prepared = cpu.prepare_once(program, bool(compilation.edits))
         self.reads = frozenset(buffer.name for buffer in inputs_of(kernels_of(program)))
+        self.upstreams, self.results = upstreams, self.prepared.results
+        self.divided = self.prepared.parts is not None
 
     def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
-        """The kernels in order; what they make is NumPy's, and shared with the tensors that are returned."""
-        shared = {name: tensor.numpy() for name, tensor in arrays.items()}
-        result, gradients = self.prepared.bind_checked(shared, extents).run()
-        return torch.from_numpy(result), {name: torch.from_numpy(array) for name, array in gradients.items()}
+        """The kernels in order."""
+        result, gradients = self._bound(arrays, extents).run()
+        results = tuple(map(torch.from_numpy, each_returned(result)))
+        return results, {name: torch.from_numpy(array) for name, array in gradients.items()}
+
+    def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[tuple[Tensor, ...], StartedOnCpu]:
+        """The kernels that make the results; only of a program that is `divided`."""
+        bound = self._bound(arrays, extents)
+        made = bound.start()
+        results = tuple(torch.from_numpy(made[name]) for name in self.results)
+        return results, StartedOnCpu(bound, made, self.prepared.crossing)
+
+    def finish(self, started: StartedOnCpu, upstreams: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The other kernels."""
+        given = {name: bits_of(tensor) for name, tensor in zip(self.upstreams, upstreams, strict=True)}
+        gradients = started.bound.finish(started.arrays, given)
+        return {name: torch.from_numpy(array) for name, array in gradients.items()}
+
+    def _bound(self, arrays: Mapping[str, Tensor], extents: Extents) -> cpu.Bound:
+        return self.prepared.bind_checked({name: bits_of(tensor) for name, tensor in arrays.items()}, extents)
 
 
-EXECUTORS: Mapping[str, Callable[[Compilation, str], Executor]] = {"cpu": OnCpu, "cuda": OnCuda}
-"""By the type of the tensors' device: of a compilation, and the name of its result's gradient."""
+EXECUTORS: Mapping[str, Callable[[Compilation, tuple[str, ...]], Executor]] = {"cpu": OnCpu, "cuda": OnCuda}
+"""By the type of the tensors' device: of a compilation, and the names of its results' gradients."""
 
 
 @dataclass(eq=False)
 class Run:
-    """One run of a program that is not over: its result is there, its gradients are to come, which `reads_result` says
-    are made of the very tensor that the caller has."""
+    """One run of a program that is not over: its results are there, its gradients are to come, which are made of the
+    very tensors that the caller has at the places that `reads` says."""
 
-    executor: OnCuda
-    started: Started
+    executor: Executor
+    started: Begun
     structure: Structure
     shapes: Mapping[str, tuple[int, ...]]
-    reads_result: bool
+    reads: tuple[int, ...]
 
 
 @dataclass(eq=False)
@@ -95,18 +144,18 @@ class TensorProgram:
         return {tensor.name: tensor.sets[0] if tensor.sets else "unit" for tensor in self.graph.tensors}
 
     @cached_property
-    def result_set(self) -> str:
-        """The set that the result's rows are over."""
-        return self.graph.value(self.graph.result).index_set
+    def result_sets(self) -> tuple[str, ...]:
+        """The sets that the results' rows are over."""
+        return tuple(self.graph.value(name).index_set for name in self.graph.results)
 
-    @property
+    @cached_property
     def graph(self) -> Graph:
         """The model's graph, as its passes left it."""
         graph = self.compilation.stages["graph"].program
         assert isinstance(graph, Graph)
         return graph
 
-    @property
+    @cached_property
     def program(self) -> Kernel | Module:
         """The kernels."""
         program = self.compilation.stages["loops"].program
@@ -114,31 +163,40 @@ class TensorProgram:
         return program
 
     def run(self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]) -> Outcome:
-        """The result, and gradients in the shapes of their tensors; `tensors` has the gradient of the result too."""
+        """The results, and gradients in the shapes of their tensors; `tensors` has the gradients of the results too."""
         executor = self._executor(structure.device)
         arrays, extents = self.arrays(structure, counts, tensors, executor.reads)
-        result, gradients = executor.run(arrays, extents)
+        made, gradients = executor.run(arrays, extents)
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
-        return structure.leave(result, self.result_set), self._shaped(gradients, structure, shapes)
+        return self._left(made, structure), self._shaped(gradients, structure, shapes)
+
+    def _left(self, made: Sequence[Tensor], structure: Structure) -> tuple[Tensor, ...]:
+        """The results in the caller's order, each a tensor of its own, also where the same is returned twice."""
+        own: list[Tensor] = []
+        for place, (rows, index_set) in enumerate(zip(made, self.result_sets, strict=True)):
+            again = self.graph.results[place] in self.graph.results[:place]
+            own.append(structure.leave(rows.clone() if again else rows, index_set))
+        return tuple(own)
 
     def start(
         self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
-    ) -> tuple[Tensor, Run] | None:
-        """The result of a program with a backward pass, and the run, which `finish` goes on with; None where its
+    ) -> tuple[tuple[Tensor, ...], Run] | None:
+        """The results of a program with a backward pass, and the run, which `finish` goes on with; None where its
         kernels cannot make the one without the other."""
         executor = self._executor(structure.device)
-        if not isinstance(executor, OnCuda) or executor.parts is None:
+        if not executor.divided:
             return None
-        arrays, extents = self.arrays(structure, counts, tensors, executor.reads - {executor.upstream})
+        arrays, extents = self.arrays(structure, counts, tensors, executor.reads - set(executor.upstreams))
         made, started = executor.start(arrays, extents)
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
-        result = structure.leave(made, self.result_set)
-        reads_result = result is made and executor.result in started.plan.arrays
-        return result, Run(executor, started, structure, shapes, reads_result)
+        results, names = self._left(made, structure), enumerate(executor.results)
+        reads = tuple(place for place, name in names if results[place] is made[place] and name in started.reads)
+        return results, Run(executor, started, structure, shapes, reads)
 
-    def finish(self, run: Run, upstream: Tensor) -> dict[str, Tensor]:
-        """The gradients, in the shapes of their tensors, of a run whose result has the gradient `upstream`."""
-        entered = aligned(run.structure.enter(upstream, self.result_set))
+    def finish(self, run: Run, upstreams: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The gradients, in the shapes of their tensors, of a run whose results have the gradients `upstreams`."""
+        pairs = zip(upstreams, self.result_sets, strict=True)
+        entered = [aligned(run.structure.enter(upstream, index_set)) for upstream, index_set in pairs]
         return self._shaped(run.executor.finish(run.started, entered), run.structure, run.shapes)
 
     def _shaped(
@@ -178,6 +236,5 @@ class TensorProgram:
         if device.type not in self._executors:
             if device.type not in EXECUTORS:
                 raise InputError(f"kernels run on cpu and cuda tensors, not on those of {device.type}.")
-            upstream = upstream_name(self.graph) or ""
-            self._executors[device.type] = EXECUTORS[device.type](self.compilation, upstream)
+            self._executors[device.type] = EXECUTORS[device.type](self.compilation, upstream_names(self.graph))
         return self._executors[device.type]

@@ -11,20 +11,26 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 
-from explorer.compiler.ir.graph import Graph, IndexMap
-from explorer.compiler.ir.index_sets import SetNames, is_given, with_products
+from explorer.compiler.ir.graph import Graph, IndexMap, plural
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, factors, is_given, is_of_fact, with_products
+from explorer.compiler.ir.node import once
 from explorer.runtime.data.index_arrays import FORMS, NUMBERS, form_of
 from explorer.runtime.data.triples import MAX_COUNT, InputError
-from explorer.runtime.encode.graph import encode
+from explorer.runtime.encode.declared import declared_in, encoded
 from explorer.runtime.encode.layers import graph_of
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.encode.products import product_ids
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES
+from explorer.runtime.torch.ids import counting_sort, narrow
 
 LAYER_NAMES = ("src", "dst", "etype", "ntype")
 GRAPH_COUNTS = ("num_nodes", "num_etypes", "num_ntypes")
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
+"""The types of tensors by what they are declared to be stored in."""
 
 Tensor = Any
 """A torch.Tensor: type checking does without PyTorch's sources."""
@@ -49,18 +55,23 @@ class Structure:
     order: Tensor | None = None
     ordered: str = ""  # the set whose elements `order` is of
     inverses: dict[str, Inverse] = field(default_factory=dict)
+    made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by map, the sizes that its inverse is for
 
     def index(self, name: str, graph: Graph, counts: Mapping[str, int]) -> Tensor:
         """An index buffer of a program: a map, or a part of one's inverse, made when it is first asked for."""
         if name in self.maps:
             return self.maps[name]
-        for entry in graph.maps:
-            ends, order = SetNames.of(graph).inverses[entry.name]
-            if name == entry.name:
-                return self._owners(entry)
-            if name in (ends, order):
-                return self._inverse(graph, entry, counts)[name == order]
-        raise InputError(f"Nothing tells the indices {name}.")
+        if name not in _index_arrays(graph):
+            raise InputError(f"Nothing tells the indices {name}.")
+        entry, part = _index_arrays(graph)[name]
+        if part is not None:
+            return self._inverse(graph, entry, counts)[part]
+        if entry.paths:
+            ids = self._product(graph, entry, counts)
+            container = CONTAINERS.get(entry.domain)
+            self.maps[name] = ids.reshape(counts[container], -1) if container else ids
+            return self.maps[name]
+        return self._owners(entry)
 
     def enter(self, tensor: Tensor, index_set: str) -> Tensor:
         """Rows in the caller's order, put into the programs'."""
@@ -74,9 +85,11 @@ class Structure:
         return self.order is not None and index_set == self.ordered
 
     def _inverse(self, graph: Graph, entry: IndexMap, counts: Mapping[str, int]) -> Inverse:
-        if entry.name not in self.inverses:
+        count = with_products(graph, counts)[entry.codomain]
+        sizes = count, *(counts[each] for each in factors(graph, entry))  # which the tensors of a call may change
+        if entry.name not in self.inverses or self.made_for.get(entry.name, sizes) != sizes:
             ids = self._product(graph, entry, counts) if entry.paths else self.maps[entry.name]
-            self.inverses[entry.name] = inverse(ids, with_products(graph, counts)[entry.codomain])
+            self.inverses[entry.name], self.made_for[entry.name] = inverse(ids, count), sizes
         return self.inverses[entry.name]
 
     def _product(self, graph: Graph, entry: IndexMap, counts: Mapping[str, int]) -> Tensor:
@@ -94,11 +107,24 @@ class Structure:
         return self.maps[entry.name]
 
 
+@once
+def _index_arrays(graph: Graph) -> dict[str, tuple[IndexMap, int | None]]:
+    """By the name of each index array: the map that it is, or that it is the first or second part of the inverse of."""
+    found: dict[str, tuple[IndexMap, int | None]] = {entry.name: (entry, None) for entry in graph.maps}
+    for entry in graph.maps:
+        parts = SetNames.of(graph).inverses[entry.name]
+        found |= {name: (entry, part) for part, name in enumerate(parts)}
+    return found
+
+
 def inverse(ids: Tensor, count: int) -> Inverse:
     """Where the elements of each of `count` places begin, [count + 1], and all elements in that order; both int32.
 
     The order is stable, so that sums have one order on every run."""
-    places, order = torch.sort(ids.reshape(-1), stable=True)
+    ids = ids.reshape(-1)
+    if ids.is_cpu:
+        return counting_sort(ids.to(torch.int32), count)
+    places, order = torch.sort(ids, stable=True)
     ends = torch.searchsorted(places, torch.arange(count + 1, dtype=ids.dtype, device=ids.device), out_int32=True)
     return ends, order.to(torch.int32)
 
@@ -108,10 +134,10 @@ def structure_names(graph: Graph) -> tuple[str, ...]:
     if graph.family == "score":
         return tuple(entry.name for entry in graph.maps if is_given(entry))
     if graph.family == "layer":
-        return LAYER_NAMES
+        return (*LAYER_NAMES, *(entry.name for entry in declared_in(graph)))
     forms = {"bags": FORMS[0], "blocks": FORMS[1], "csr": FORMS[2], "coo": FORMS[3]}
     form = forms[graph.structure]
-    return form.lists, form.picks
+    return form.lists, form.picks, *(entry.name for entry in declared_in(graph))
 
 
 def known_names(graph: Graph) -> frozenset[str]:
@@ -119,8 +145,9 @@ def known_names(graph: Graph) -> frozenset[str]:
     if graph.family == "score":
         return frozenset(structure_names(graph))
     if graph.family == "layer":
-        return frozenset((*LAYER_NAMES, *GRAPH_COUNTS))
-    return NUMBERS | {name for form in FORMS for name in (form.lists, form.picks)}
+        return frozenset((*structure_names(graph), *GRAPH_COUNTS))
+    arrays = {name for form in FORMS for name in (form.lists, form.picks)}
+    return NUMBERS | arrays | {entry.name for entry in declared_in(graph)}
 
 
 def prepare(
@@ -161,6 +188,12 @@ def _narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
     return aligned(ids.to(torch.int32))
 
 
+def bits_of(tensor: Tensor) -> Tensor:
+    """A tensor of this processor as NumPy's: 16-bit floats, which it has not all of, as their bits."""
+    array = (tensor.view(torch.int16) if tensor.dtype in (torch.float16, torch.bfloat16) else tensor).numpy()
+    return array.view(np.uint16) if array.dtype == np.int16 else array
+
+
 def aligned(tensor: Tensor) -> Tensor:
     """The tensor as kernels can read it: itself, or a copy of one that is not contiguous or begins between vectors, as
     the gradients do that torch.cat hands back."""
@@ -168,9 +201,26 @@ def aligned(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.data_ptr() % VECTOR_BYTES else tensor
 
 
-def narrowed(given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Ids by name as int32 for kernels, not looked at."""
-    return {name: _narrow(ids.detach(), name, False) for name, ids in given.items()}
+def narrowed(given: Mapping[str, Tensor], rows: Mapping[str, int] | None) -> dict[str, Tensor] | None:
+    """Ids by name as int32 for kernels; None where `rows` says how many rows there are for each, and one has none."""
+    found = {}
+    for name, ids in given.items():
+        if ids.is_cpu:
+            narrow_ids, least, greatest = narrow(ids.detach())
+            if rows is not None and not (least >= 0 and greatest < rows[name]):
+                return None
+        else:
+            narrow_ids = ids.detach().to(torch.int32)
+            if rows is not None and ids.numel() and not _between(ids, rows[name]):
+                return None
+        found[name] = aligned(narrow_ids)
+    return found
+
+
+def _between(ids: Tensor, rows: int) -> bool:
+    """Whether all ids have a row, for which a GPU is waited for."""
+    least, greatest = torch.stack(torch.aminmax(ids)).tolist()
+    return bool(least >= 0 and greatest < rows)
 
 
 def _highest(ids: Tensor, checked: bool) -> int:
@@ -189,6 +239,9 @@ def _score_structure(
         if entry.name not in found:
             raise InputError(f"There is no tensor for {entry.name}.")
         ids = found[entry.name]
+        if not is_of_fact(entry):
+            _add_declared(made, entry, found, checked)
+            continue
         batch = len(ids) if batch is None and ids.ndim else batch
         wanted = (batch,) if entry.domain == "batch" else (batch, negatives)
         if tuple(ids.shape) != wanted:
@@ -236,7 +289,28 @@ def _list_structure(
     made.counts[sets.owner] = len(ends) - 1
     if form.num_picked in given:
         made.counts[sets.picked] = int(given[form.num_picked])
+    for entry in declared_in(graph):
+        _add_declared(made, entry, found, checked)
     return made
+
+
+def _add_declared(made: Structure, entry: IndexMap, found: Mapping[str, Tensor], checked: bool) -> None:
+    """A map that a score's or an op's text declares, where entries are in the programs' order. Of what entries pick, or
+    ids are of, it may tell how many there are."""
+    if entry.name not in found:
+        raise InputError(f"There is no tensor for {entry.name}.")
+    ids = found[entry.name]
+    length = made.counts.setdefault(entry.domain, len(ids) if ids.ndim else 0)
+    if tuple(ids.shape) != (length,):
+        there = f"there are {length:,} {plural(entry.domain)}"
+        raise InputError(f"{entry.name} has the shape {list(ids.shape)}, but {there}.")
+    if entry.codomain == made.ordered and made.order is not None:
+        if checked and _highest(ids, True) >= len(made.order):
+            raise InputError(f"{entry.name} holds {_highest(ids, True):,}, but there are {len(made.order):,}.")
+        places = torch.arange(len(made.order), dtype=ids.dtype, device=ids.device)
+        ids = made.leave(places, entry.codomain).index_select(0, ids)
+    made.maps[entry.name] = made.enter(ids, entry.domain)
+    made.highest[entry.name] = _highest(ids, checked)
 
 
 def _check_pointers(ends: Tensor, name: str, entries: int, picks: str) -> None:
@@ -255,7 +329,7 @@ def _graph_structure(
     numbers = {f"num_{name}s": size for name, size in known.items() if f"num_{name}s" in GRAPH_COUNTS}
     numbers |= {name: int(given[name]) for name in GRAPH_COUNTS if name in given}
     arrays = {name: ids.cpu().numpy() for name, ids in found.items()}
-    encodings = encode(graph_of({**arrays, **numbers}, graph))
+    encodings = encoded(graph_of({**arrays, **numbers}, graph), graph)
 
     def moved(array: Any) -> Tensor:
         return torch.from_numpy(array).to(device)

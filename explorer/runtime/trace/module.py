@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+from explorer.compiler.returned import each_returned
 from explorer.runtime.torch.cache import Kept
+from explorer.runtime.trace.joins.joined import Mixed, stacks_of
 from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.ids import Ids
-from explorer.runtime.trace.texts.written import OWN, Written
-from explorer.runtime.trace.translate import NO_ROWS
+from explorer.runtime.trace.tapes.nested import put_together
+from explorer.runtime.trace.tapes.recorded import place_of
+from explorer.runtime.trace.texts.written import OWN, Result, Written
+from explorer.runtime.trace.values.tensors import NO_ROWS
 
 Modes = frozenset[tuple[str, bool]]
 """Whether each of a module's modules is in training, by path."""
@@ -26,8 +30,9 @@ def modes_of(module: Any) -> Modes:
 
 @dataclass(frozen=True)
 class Binding:
-    """How a text is called for a module: `paths` are by the name of a tensor in the text, of parameters and buffers or
-    of arguments; `whole` is what ids are made of; `modes` are those, of all modules within, that the text is of."""
+    """How a text is called for a module: `paths` are by the name of a tensor in the text, of parameters and buffers, or
+    the places of arguments; `whole` is what ids are made of; `modes` are those, of all modules within, that the text is
+    of; `form` is what the results are in, at their `places`."""
 
     written: Written
     ids: Ids
@@ -35,6 +40,12 @@ class Binding:
     paths: Mapping[str, str]
     whole: frozenset[str]
     modes: frozenset[Modes]
+    form: Any
+    places: tuple[str, ...]
+
+    def returned(self, results: Iterable[Any]) -> Any:
+        """What the module returns, of its results in their order."""
+        return put_together(self.form, dict(zip(self.places, results, strict=True)))
 
 
 class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does without PyTorch's sources
@@ -55,7 +66,7 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         return f"traced, {self._held[0].compilation.name}"
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """The traced module's result."""
+        """What the traced module returns."""
         compiled, binding = self._held
         if modes_of(self) not in binding.modes:
             mode = "training" if self.training else "evaluation"
@@ -63,18 +74,36 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
                 f"this was not traced in {mode}, or not with each module in the mode that it is in now, in which it "
                 "may do something else: trace it again."
             )
-        inputs = binding.arguments.tensors(args, named)
+        inputs = {place_of(name): each for name, each in binding.arguments.tensors(args, named).items()}
         whole = {path: self._tensor(path, inputs) for path in binding.whole}
         tensors = {
-            name: _rows(self._tensor(binding.paths[name], inputs), table)
-            for name, table in binding.written.tensors.items()
+            name: _rows(self._tensor(binding.paths[name], inputs), table) for name, table in binding.written.own.items()
         }
+        for name in binding.written.padded.values():
+            if name in binding.paths:
+                tensors[name] = _rows(self._tensor(binding.paths[name], inputs), True)
         if binding.written.family == "layer":
             brought = {path: each for path, each in whole.items() if not each.is_floating_point()}
             sizes = tuple((path, tuple(each.shape), str(each.device)) for path, each in whole.items())
-            ids = self._graphs.get(brought, sizes, lambda: _apart(binding.ids.of(whole)))
-            return self._layer(compiled, binding.written, ids, tensors)
-        return self._score(compiled, binding.written, binding.ids.of(whole), tensors)
+            written = binding.written
+            rest = sizes, len(tensors[written.counted]) if written.counted else 0
+
+            def made_anew() -> dict[str, Any]:
+                found = binding.ids.of(whole)
+                return _apart(written.with_types(found, written.nodes(found, tensors)))
+
+            ids = self._graphs.get(brought, rest, made_anew)
+            nodes = written.nodes(ids, tensors)
+            made = written.given_by_ids(ids)
+            tensors |= {name: _rows(each, written.tensors.get(name, True)) for name, each in made.items()}
+            for name, rows in stacks_of(written.typed).items():
+                parts = [_rows(self._tensor(binding.paths[row], inputs), False) for row in rows]
+                tensors[name] = _rows(torch.stack(parts), True)
+            return binding.returned(self._layer(compiled, written, ids, written.with_padded(ids, tensors), nodes))
+        ids = binding.ids.of(whole)
+        made = binding.written.given_by_ids(ids)
+        tensors |= {name: _rows(each, binding.written.tensors[name]) for name, each in made.items()}
+        return binding.returned(self._score(compiled, binding.written, ids, tensors))
 
     def _tensor(self, path: str, inputs: Mapping[str, Any]) -> Any:
         if path in inputs:
@@ -84,10 +113,10 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
             found = getattr(found, name)
         return found
 
-    def _score(self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
-        like = (
-            next(iter(ids.values())) if ids else next(each for name, each in tensors.items() if written.tensors[name])
-        )
+    def _score(self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> list[Any]:
+        rows = (each for name, each in tensors.items() if written.tensors[name])
+        like = next((ids[of] for of in written.ids.values() if of in ids), None)
+        like = next(rows) if like is None else like
         count, device = len(like), like.device
         handed = []
         for of in written.ids.values():
@@ -96,12 +125,17 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
             else:
                 made = torch.arange if of == OWN else torch.zeros
                 handed.append(made(count, dtype=torch.int32, device=device))
-        result = compiled(*handed, **tensors)
-        return _shaped(result, written)
+        results = each_returned(compiled(*handed, **tensors))
+        return [_shaped(*each) for each in zip(results, written.results, strict=True)]
 
-    def _layer(self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
+    def _layer(
+        self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any], nodes: int
+    ) -> list[Any]:
         graph = {role: ids[of] for role, of in written.ids.items()}
-        return _shaped(compiled(**graph, num_nodes=len(tensors[written.counted]), **tensors), written)
+        results = each_returned(compiled(**graph, num_nodes=nodes, **tensors))
+        for each in written.typed:
+            results = each.of_results(ids, results) if isinstance(each, Mixed) else results
+        return [_shaped(*each) for each in zip(results, written.results, strict=True)]
 
 
 def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,12 +143,12 @@ def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:
     return {of: each.detach() for of, each in ids.items()}
 
 
-def _shaped(result: Any, written: Written) -> Any:
+def _shaped(result: Any, form: Result) -> Any:
     """A result in the shape of the module's: with its rows where these are, and its dimensions of one."""
-    if written.set_at == NO_ROWS:
-        return result.reshape(written.shape)
-    before = sum(size != 1 for size in written.shape[: written.set_at])
-    shape = [len(result) if at == written.set_at else size for at, size in enumerate(written.shape)]
+    if form.set_at == NO_ROWS:
+        return result.reshape(form.shape)
+    before = sum(size != 1 for size in form.shape[: form.set_at])
+    shape = [len(result) if at == form.set_at else size for at, size in enumerate(form.shape)]
     return result.movedim(0, before).reshape(shape)
 
 

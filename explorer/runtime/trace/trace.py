@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import torch
@@ -13,12 +14,14 @@ import torch
 from explorer.compiler.compilation import Compilation
 from explorer.runtime.compiling import compile
 from explorer.runtime.trace.check import check
+from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.module import Binding, Modes, TracedModule, modes_of
 from explorer.runtime.trace.tapes.arguments import Arguments
-from explorer.runtime.trace.tapes.examples import redrawn
-from explorer.runtime.trace.tapes.ids import Ids, column, ids_of
-from explorer.runtime.trace.tapes.recorded import Recorded, in_mode, record
-from explorer.runtime.trace.tapes.tape import TraceError
+from explorer.runtime.trace.tapes.examples import DRAWS, Example, redrawn
+from explorer.runtime.trace.tapes.ids import Ids, ids_of, read
+from explorer.runtime.trace.tapes.lengths import coincide, picked
+from explorer.runtime.trace.tapes.recorded import Recorded, in_mode, place_of, record
+from explorer.runtime.trace.tapes.tape import TraceError, Where
 from explorer.runtime.trace.texts.layers import write_layer
 from explorer.runtime.trace.texts.names import identifier
 from explorer.runtime.trace.texts.scores import is_score, write_score
@@ -29,9 +32,11 @@ from explorer.runtime.trace.translate import Translation, translate
 @dataclass(frozen=True, eq=False)
 class Traced:
     """What a module is in the model language. `tensors` are the module's parameters and buffers by their names in the
-    text, `maps` the ids of the example by theirs."""
+    text, `maps` the ids of the example by theirs. `lines` are, for each line of the text, the lines of the user's files
+    that ask for what it computes, in their order."""
 
     text: str
+    lines: tuple[tuple[Where, ...], ...]
     tensors: Mapping[str, Any]
     maps: Mapping[str, Any]
     compilation: Compilation
@@ -52,6 +57,8 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     if not isinstance(module, torch.nn.Module):
         raise TraceError(f"a {type(module).__name__} is no torch.nn.Module: make it the forward of one.")
     for path, each in (*module.named_parameters(), *module.named_buffers()):
+        if each.is_complex():
+            raise TraceError(f"{path} is of complex numbers: keep its parts in a dimension, and take view_as_complex.")
         if each.is_floating_point() and each.dtype != torch.float32:
             raise TraceError(f"{path} is of {each.dtype}: the language computes in 32-bit floats.")
     arguments, inputs = Arguments.of(module, example_inputs, named_inputs)
@@ -61,14 +68,25 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     if not compilation.ok:
         reasons = "\n".join(each.render(written.text) for each in compilation.diagnostics)
         raise TraceError(f"the text that was made of it is not one of the language's:\n{reasons}")
-    paths = {each.name: each.path for each in runs[0].given}
+    paths = {each.name: each.place for each in runs[0].given}
     modes = frozenset({modes_of(module), *_same_otherwise(module, arguments, inputs, written)})
-    binding = Binding(written, ids, arguments, paths, frozenset(runs[0].whole), modes)
+    binding = Binding(
+        written, ids, arguments, paths, frozenset(runs[0].whole), modes, runs[0].form, tuple(runs[0].results)
+    )
     own = dict([*module.named_parameters(), *module.named_buffers()])
-    found = ids.of({path: own[path] if path in own else inputs[path] for path in runs[0].whole})
+    known = {**own, **{place_of(argument): tensor for argument, tensor in inputs.items()}}
+    found = ids.of({place: known[place] for place in runs[0].whole})
+    tensors = {name: own[paths[name]] for name in written.own if paths[name] in own}
+    if written.typed:
+        counted = {name: known[paths[name]] for name in (written.counted,) if name}
+        found = written.with_types(found, written.nodes(found, counted))
+        tensors |= {
+            name: torch.stack([own[paths[row]] for row in rows]) for name, rows in stacks_of(written.typed).items()
+        }
     traced = Traced(
         text=written.text,
-        tensors={name: own[paths[name]] for name in written.tensors if paths[name] in own},
+        lines=tuple(tuple(sorted(asked, key=lambda each: (each.file, each.line))) for asked in written.lines),
+        tensors=tensors,
         maps={name: found[of] for name, of in written.ids.items() if of in found},
         compilation=compilation,
         _original=module,
@@ -80,11 +98,11 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
 
 def _ids(runs: list[Recorded], translations: list[Translation]) -> Ids:
     """How ids are made of inputs; held against those of the second tape."""
-    maps = {each.name: (each.ids, each.along) for each in translations[0].maps.values()}
-    ids = ids_of((runs[0].tape, runs[1].tape), (runs[0].whole, runs[1].whole), maps)
+    first, second = (translation.of_ids for translation in translations)
+    ids = ids_of((runs[0].tape, runs[1].tape), (runs[0].whole, runs[1].whole), first)
     made = ids.of(runs[1].whole)
-    for each in translations[1].maps.values():
-        if not torch.equal(made[each.name], column(each.ids, each.along)):
+    for name, (tensor, dim) in second.items():
+        if not torch.equal(made[name], read(tensor, dim)):
             raise TraceError("ids cannot be made again from the inputs alone.")
     return ids
 
@@ -109,13 +127,23 @@ def _agreed(
 ) -> tuple[Written, list[Recorded], list[Translation]]:
     """The text that two examples of other sizes agree on."""
     fixed = {size for each in module.state_dict().values() for size in getattr(each, "shape", ())}
-    runs, translations, texts = [], [], []
-    for number, example in enumerate(redrawn(inputs, fixed)):
-        run = record(module, example.inputs, arguments.call, others=number > 0)
-        translation = translate(run.tape, run.given, example.sizes, run.result)
-        runs.append(run)
-        translations.append(translation)
-        texts.append(_written(module, run, translation))
+    for draw in range(DRAWS):
+        drawn = redrawn(inputs, fixed, draw)
+        try:
+            found = [record(module, each.inputs, arguments.call, others=at > 0) for at, each in enumerate(drawn)]
+        except TraceError:
+            if draw:  # ids of more rows than a table may have: the ones before were told apart as far as they can be
+                continue
+            raise
+        runs, examples = found, drawn
+        if _tell_apart(runs, examples):
+            break
+    if runs[0].form != runs[1].form:
+        raise TraceError(
+            "beside tensors the module returns what two examples of other sizes make two of, as how many rows there "
+            "are: a text has tensors alone."
+        )
+    translations, texts = _said(module, runs, examples)
     if texts[0].text != texts[1].text:
         one, other = (each.text.splitlines() for each in texts)
         changed = [line for line in unified_diff(one, other, lineterm="", n=0) if line[:1] in "+-"]
@@ -126,8 +154,42 @@ def _agreed(
     return texts[0], runs, translations
 
 
-def _written(module: Any, run: Recorded, translation: Translation) -> Written:
+def _said(module: Any, runs: list[Recorded], examples: list[Example]) -> tuple[list[Translation], list[Written]]:
+    """What each run says, in the first way that there is: with what ids alone decide as words or apart from them, and
+    with the edges of one set, or of several as one. Raises the TraceError of the first."""
+    refused = None
+    for mixed, apart in product((False, True), (False, True)):
+        try:
+            translations, texts = _translated(module, runs, examples, apart, mixed)
+            if apart:
+                _ids(runs, translations)
+            return translations, texts
+        except TraceError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
+
+
+def _translated(
+    module: Any, runs: list[Recorded], examples: list[Example], apart: bool, mixed: bool
+) -> tuple[list[Translation], list[Written]]:
+    """What each run says, and how it is written; `apart` as for `translate`, `mixed` as for `write_layer`."""
+    translations = [
+        translate(run.tape, run.given, example.sizes, run.results, apart)
+        for run, example in zip(runs, examples, strict=True)
+    ]
+    return translations, [_written(module, *each, mixed) for each in zip(runs, translations, strict=True)]
+
+
+def _tell_apart(runs: list[Recorded], examples: list[Example]) -> bool:
+    """Whether the sets that ids pick are as long as no other in an example, and none as long in the other example."""
+    picks = [picked(run.tape, {id(each.tensor): each.name for each in run.given}) for run in runs]
+    fixed = any(picks[1].get(origin) == size for origin, size in picks[0].items())
+    return not fixed and not any(coincide(found, each.sizes) for found, each in zip(picks, examples, strict=True))
+
+
+def _written(module: Any, run: Recorded, translation: Translation, mixed: bool) -> Written:
     name = identifier(type(module).__name__)
     given = {id(tensor): identifier(argument) for argument, tensor in run.inputs.items()}
     ids = {each.name: given[id(each.ids)] for each in translation.maps.values() if id(each.ids) in given}
-    return write_score(name, translation, ids) if is_score(translation) else write_layer(name, translation)
+    return write_score(name, translation, ids) if is_score(translation) else write_layer(name, translation, mixed)

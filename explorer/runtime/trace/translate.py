@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NoReturn
@@ -11,20 +11,28 @@ import torch
 
 from explorer.runtime.trace.operators.table import entry_of
 from explorer.runtime.trace.tapes.ids import column
+from explorer.runtime.trace.tapes.lengths import indexing
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.tapes.signatures import signatures
-from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, tensors_in
-from explorer.runtime.trace.texts.names import assigned_names
+from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, constants, tensors_in
+from explorer.runtime.trace.texts.names import assigned_names, fresh, identifier
 from explorer.runtime.trace.values.elementwise import realized
 from explorer.runtime.trace.values.expressions import Node, Nodes, set_of, walk
-from explorer.runtime.trace.values.tensors import REPEATED, SET, Unsayable, Value, of_node, splat, viewed
+from explorer.runtime.trace.values.tensors import (
+    NO_ROWS,
+    REPEATED,
+    SET,
+    Pair,
+    Unsayable,
+    Value,
+    of_node,
+    splat,
+    viewed,
+)
 
 REACH = "docs/TRACE.md says what can be traced."
-NO_ROWS = -1
 _TYPES = torch.float32, torch.bool, torch.int64
 """Of tensors that depend on floats; whole numbers count what is true."""
-INDEXES = {"embedding": 1, "index_select": 2, "index_add": 2, "scatter_add": 2, "scatter_reduce.two": 2}
-"""Where operators along maps have their ids; `index.Tensor` has a list of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +55,18 @@ class Again(Exception):
         self.names = names
 
 
-def translate(tape: Tape, given: Iterable[Given], sizes: Iterable[int], result: Any) -> Translation:
-    """What a tape computes. `sizes` are those of the inputs' index sets, which no other dimension has."""
+def translate(
+    tape: Tape, given: Iterable[Given], sizes: Iterable[int], results: Mapping[str, Any], apart: bool = False
+) -> Translation:
+    """What a tape computes of `results`, which are by their places. `sizes` are those of the inputs' index sets, which
+    no other dimension has. What ids alone decide is computed `apart` where that is asked for, and then a tensor that
+    the text is given."""
     tables: set[str] = set()
     given = list(given)
     for _ in range(len(given) + 1):
-        translation = Translation(tape, given, sizes, tables)
+        translation = Translation(tape, given, sizes, tables, apart)
         try:
-            translation.read(result)
+            translation.read(results)
             return translation
         except Again as again:
             tables = tables | again.names
@@ -64,14 +76,20 @@ def translate(tape: Tape, given: Iterable[Given], sizes: Iterable[int], result: 
 class Translation:
     """The expressions of a tape's tensors. It is the context of the operators' entries."""
 
-    def __init__(self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: set[str]) -> None:
+    def __init__(self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: set[str], apart: bool) -> None:
         self.nodes = Nodes()
+        self.numbers: dict[str, Given] = {}  # by name, what ids alone decide, that the text is given
         self.maps: dict[object, Map] = {}
         self.homes: set[str] = set()  # to which rows were summed
         self.tables, self.given = tables, {each.name: each for each in given}
         self._tape = tape
         self._values: dict[int, Value] = {}
+        self._pairs: dict[int, Pair] = {}  # of complex numbers
+        self._constants = constants(tape)
+        self._makers = {id(each): call for call in tape.calls for each in tensors_in(call.returned)}
         self._stale: set[int] = set()
+        self._number_dims: dict[str, int] = {}
+        self._is_apart, self._apart = apart, set[int]()  # tensors of floats that ids alone decide
         self._parts: dict[int, int] = {}  # by tensor, the call that it is one of several results of, which lie apart
         self._call: Call | None = None
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
@@ -85,24 +103,84 @@ class Translation:
             if each.tensor.is_floating_point():
                 self._values[id(each.tensor)] = self._loaded(each)
 
-    def read(self, result: Any) -> None:
-        """Reads the tape; `result` is the tensor that the module returned."""
+    def read(self, results: Mapping[str, Any]) -> None:
+        """Reads the tape; `results` are the tensors that the module returned, by their places."""
         for call in self._tape.calls:
             if call.floating:
                 self._call = call
                 try:
                     self._read(call)
-                except (Unsayable, AssertionError, KeyError, IndexError, TypeError, ValueError) as error:
+                except (Unsayable, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
                     if isinstance(error, TraceError):
                         raise
                     what = (
                         str(error) if isinstance(error, Unsayable) else f"its arguments are not known here ({error!r})"
                     )
                     raise TraceError(f"{call.operator}: {what}. {REACH}", call.where) from error
-        self.result = self.value(result)
+        self.results = tuple(self._result(place, each) for place, each in results.items())
+
+    def _result(self, place: str, each: Any) -> Value:
+        try:
+            return self.value(each)
+        except Unsayable as error:
+            raise TraceError(f"{place} cannot be said: {error}. {REACH}") from error
 
     def _read(self, call: Call) -> None:
-        entry, in_place = entry_of(call.operator)
+        with self.nodes.asked_by(call.where):
+            if self._is_apart and call.of_ids and self._of_ids(call):
+                self._left_to_ids(call)
+            else:
+                self._made_by(call)
+
+    def _of_ids(self, call: Call) -> bool:
+        """Whether ids decide what a call that reads nothing that was given makes, or it is no plain constant."""
+        read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
+        decided = any(id(each) in self._apart or not each.is_floating_point() for each in read)
+        return decided or (not read and entry_of(call.operator)[0] is None)
+
+    def _left_to_ids(self, call: Call) -> None:
+        """Leaves a call to what is run again of ids."""
+        if call.in_place:
+            memory = call.arguments[0].untyped_storage().data_ptr()
+            if any(each.tensor.untyped_storage().data_ptr() == memory for each in self.numbers.values()):
+                raise Unsayable("it changes a tensor in place that was read before")
+            self._changed(call)
+        for each in tensors_in(call.returned):
+            self._values.pop(id(each), None)
+            self._stale.discard(id(each))
+            self._apart.add(id(each))
+
+    def _number(self, each: Any) -> Value:
+        """A tensor that ids alone decide, as one that the text is given."""
+        found = next((name for name, known in self.numbers.items() if known.tensor is each), None)
+        over = [place for place, size in enumerate(each.shape) if size in self._sets]
+        if len(over) > 1:
+            raise Unsayable("ids make a table of every element of the batch or graph with every other one")
+        if found is None:
+            maker = self._makers.get(id(each))
+            names = assigned_names(maker.where) if maker else ()
+            name = identifier(names[0] if len(names) == 1 else "number")
+            found = fresh(name, {*self.given, *self.numbers})
+            self.numbers[found] = Given(found, found, "buffer", each)
+        place = over[0] if over else None
+        self._number_dims[found] = NO_ROWS if place is None else place
+        inner = tuple(size for at, size in enumerate(each.shape) if at != place and size != 1)
+        of = "" if place is None else self._sets[each.shape[place]]
+        return of_node(self.nodes.make("tensor", (), inner, of, (found,)), tuple(each.shape), place)
+
+    def number_dims(self, used: Iterable[str]) -> dict[str, int]:
+        """By name, of these tensors those that ids alone decide, with the dimension that their rows are, or NO_ROWS."""
+        return {name: dim for name, dim in self._number_dims.items() if name in set(used)}
+
+    @property
+    def of_ids(self) -> dict[str, tuple[Any, int | None]]:
+        """By name, all that is made of ids: a map's tensor and the dimension that it goes along, and numbers."""
+        maps = {each.name: (each.ids, each.along) for each in self.maps.values()}
+        return {**maps, **{name: (each.tensor, None) for name, each in self.numbers.items()}}
+
+    def _made_by(self, call: Call) -> None:
+        tensors = [*tensors_in(call.arguments), *tensors_in(call.returned)]
+        entry, in_place = entry_of(call.operator, any(each.is_complex() for each in tensors))
         if entry is None:
             raise TraceError(
                 f"aten.{call.operator} is not in the table of operators that the model language has words for. Write "
@@ -110,7 +188,14 @@ class Translation:
                 call.where,
             )
         made = entry(self, call)
+        if isinstance(made, Pair):
+            assert made.shape == tuple(call.returned.shape), f"{made.shape} for {tuple(call.returned.shape)}"
+            self._pairs[id(call.returned)] = made
+            return
         values = list(made) if isinstance(made, list | tuple) else [made]
+        if any(isinstance(each, Pair) for each in values):
+            self._pairs |= {id(t): pair for t, pair in zip(tensors_in(call.returned), values, strict=True)}
+            return
         _hold(call, values)
         if in_place:
             self._overwritten(call, made)
@@ -143,6 +228,14 @@ class Translation:
                 f"{call.operator}: a parameter, buffer or input is changed in place. Make a new tensor of it.",
                 call.where,
             )
+        self._changed(call)
+        self._values[id(target)] = made
+        self._stale.discard(id(target))
+        self._apart.discard(id(target))
+
+    def _changed(self, call: Call) -> None:
+        """What shares memory with a tensor that is changed in place is not what it was."""
+        target = call.arguments[0]
         memory = target.untyped_storage().data_ptr()
         for other in self._tape.kept_at(memory):
             if other is not target and (
@@ -153,8 +246,6 @@ class Translation:
                         f"{call.operator}: a part of a parameter or input is changed in place.", call.where
                     )
                 self._stale.add(id(other))
-        self._values[id(target)] = made
-        self._stale.discard(id(target))
 
     def value(self, each: Any) -> Value:
         """See `Context`."""
@@ -162,13 +253,28 @@ class Translation:
             return splat(self.nodes.number(float(each)), ())
         if id(each) in self._stale:
             raise Unsayable("it reads a tensor that shares its memory with one that was changed in place")
+        if id(each) in self._apart:
+            return self._number(each)
         if id(each) in self._values:
             return self._values[id(each)]
+        if id(each) in self._constants and each.numel() == 1:
+            return splat(self.nodes.number(float(each)), tuple(each.shape))
+        if self._is_apart and isinstance(each, torch.Tensor) and id(each) not in self._tape.floating:
+            return self._number(each)
         if not isinstance(each, torch.Tensor) or not each.is_floating_point():
             raise Unsayable("whole numbers, or a mask made of them, are computed with as if they were floats")
         if each.numel() == 1 and not each.requires_grad:
             return splat(self.nodes.number(float(each)), tuple(each.shape))
         raise Unsayable("it reads a tensor that is no parameter, buffer or input: register_buffer makes it one")
+
+    def pair(self, each: Any) -> Pair:
+        """See `Context`."""
+        if id(each) in self._pairs and id(each) not in self._stale:
+            return self._pairs[id(each)]
+        if isinstance(each, complex) or (isinstance(each, torch.Tensor) and each.is_complex()):
+            raise Unsayable("it reads complex numbers that were not made of real ones")
+        real = self.value(each)
+        return Pair(real, splat(self.nodes.number(0.0), real.shape))
 
     def _loaded(self, each: Given) -> Value:
         shape = tuple(each.tensor.shape)
@@ -197,6 +303,22 @@ class Translation:
             self.homes.add(home)
         return self.maps[key].name, self.maps[key].domain, along
 
+    def placed_in(self, name: str, size: int) -> str:
+        """See `Context`."""
+        (entry,) = (each for each in self.maps.values() if each.name == name)
+        maker = self._makers.get(id(entry.ids))
+        while maker is not None and maker.operator in ("squeeze.dim", "view", "reshape", "_unsafe_view", "squeeze"):
+            maker = self._makers.get(id(maker.arguments[0]))
+        home = self._sets.get(size, "")
+        if maker is None or maker.operator != "nonzero" or tuple(maker.arguments[0].shape) != (size,) or not home:
+            raise Unsayable("rows are put where ids say, which may be one place twice: pick them by a mask")
+        entry.codomains.add(home)
+        return home
+
+    def is_floating(self, tensor: Any) -> bool:
+        """See `Context`."""
+        return id(tensor) in self._tape.floating
+
     def set_of_size(self, size: int) -> str:
         """See `Context`. Nodes that no input has a row for may have one each in the only tensor of that length."""
         tables = [
@@ -218,7 +340,8 @@ class Translation:
             if each.operator == "tensor" and each.set:
                 made[each] = self.nodes.make("gather", (each,), each.shape, of, (name,))
             else:
-                made[each] = self.nodes.make(each.operator, operands, each.shape, set_of(operands), each.data)
+                with self.nodes.in_place_of(each):
+                    made[each] = self.nodes.make(each.operator, operands, each.shape, set_of(operands), each.data)
         return made[node]
 
     def index_by(self, value: Value, dim: int) -> NoReturn:
@@ -242,16 +365,11 @@ class Translation:
         self.totals[made] = self._call
         return Value(made, tuple(tuple(a for a in dim if a.axis != SET) for dim in value.dims))
 
-    @property
-    def set_dim(self) -> int:
-        """The dimension of the result that its rows are; NO_ROWS where it is one of all elements."""
-        return next((at for at, dim in enumerate(self.result.dims) if any(atom.axis == SET for atom in dim)), NO_ROWS)
-
-    def settled(self) -> Value:
-        """The result with all its dimensions in their order."""
-        made = realized(self.nodes, self.result)
-        self.result = viewed(self.nodes, made, made.shape)
-        return self.result
+    def settled(self) -> tuple[Value, ...]:
+        """The results with all their dimensions in their order."""
+        whole = [realized(self.nodes, each) for each in self.results]
+        self.results = tuple(viewed(self.nodes, each, each.shape) for each in whole)
+        return self.results
 
 
 def _hold(call: Call, values: list[Value | None]) -> None:
@@ -269,10 +387,7 @@ def _hold(call: Call, values: list[Value | None]) -> None:
 def _set_sizes(tape: Tape, sizes: Iterable[int]) -> list[int]:
     """The sizes of all index sets: the inputs', and those of what their ids were made into."""
     found = dict.fromkeys(sizes)
-    for call in tape.calls:
-        name = call.operator.replace("_.", ".").removesuffix("_")
-        ids = call.arguments[1] if name == "index.Tensor" else call.arguments[INDEXES[name]] if name in INDEXES else []
-        for each in tensors_in(ids):
-            length = [size for size in each.shape[:1] if size > 1]
-            found.update(dict.fromkeys(length))
+    for each in indexing(tape):
+        length = [size for size in each.shape[:1] if size > 1]
+        found.update(dict.fromkeys(length))
     return list(found)

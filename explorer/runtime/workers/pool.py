@@ -21,6 +21,7 @@ from pydantic_core import from_json
 
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
+from explorer.runtime.workers.allowed import Allowed
 
 Role = Literal["compile", "run", "run-compiling", "run-once", "reuse", "look"]
 """What a worker is for: `run` is warmed by a rehearsal, and `run-compiling` may start compilers for peers besides;
@@ -51,9 +52,9 @@ _REQUESTS_PER_WORKER: dict[Role, int] = {
 little, and a new one's imports take as long as thirty of them."""
 
 
-_NICENESS: dict[Role, int] = {"compile": 1, "run": 5, "run-compiling": 5, "run-once": 0, "reuse": 5, "look": 5}
-"""Where all cores are busy, the server answers first, then who types, then who runs: a third as much as the server,
-since a run may take only so long, whatever else the computer does. Alone, it is as fast as ever."""
+_NICENESS: dict[Role, int] = {"compile": 1, "run": 10, "run-compiling": 10, "run-once": 0, "reuse": 10, "look": 10}
+"""Where all cores are busy, the server answers first, then who types; who runs has what they leave, and a tenth of a
+core at the least. Time without a core is not counted in what a run may take. Alone, it is as fast as ever."""
 
 
 class WorkerLostError(Exception):
@@ -139,26 +140,33 @@ class Worker:
                 pass
         await self._process.wait()
 
-    async def answer(self, request: Mapping[str, Any], deadline: float) -> AsyncGenerator[Event, None]:
+    async def answer(self, request: Mapping[str, Any], allowed: Allowed) -> AsyncGenerator[Event, None]:
         """The events of one request, each as it comes, up to the last.
 
-        Raises TimeoutError at `deadline` (the loop's clock), WorkerLostError if the process ends, of which
+        Raises TimeoutError once it has had what is `allowed`, WorkerLostError if the process ends, of which
         NeverTakenError if it did so before it took the request.
         """
         assert self._process.stdin is not None
         self.answered += 1
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         try:
-            async with asyncio.timeout_at(deadline):
-                await self._read()  # that it has taken the request
+            await self._read_within(allowed)  # that it has taken the request
         except WorkerLostError as error:
             raise NeverTakenError(str(error)) from None
         while True:
-            async with asyncio.timeout_at(deadline):
-                event = await self._read()
+            event = await self._read_within(allowed)
             yield event
             if events.is_last(event):
                 return
+
+    async def _read_within(self, allowed: Allowed) -> Event:
+        while True:
+            try:
+                async with asyncio.timeout(allowed.left):
+                    return await self._read()
+            except TimeoutError:
+                if allowed.left <= 0:  # else it has waited for a core meanwhile
+                    raise
 
     async def _read(self) -> Event:
         assert self._process.stdout is not None
@@ -264,8 +272,8 @@ class WorkerPool:
     async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         """The events of a request, the last of them `result` or `failed`, whatever happens.
 
-        The time limit counts from the moment a worker takes the request. Closing the iterator early kills
-        the worker.
+        The time limit counts from the moment a worker takes the request, but for the time that it waits for a core.
+        Closing the iterator early kills the worker.
         """
         try:
             async with aclosing(self.stream_or_lose(request, seconds)) as stream:
@@ -292,18 +300,20 @@ class WorkerPool:
         """One worker's answer to a request. Raises WorkerLostError if it ends or none can be had."""
         worker = await self._take()
         finished = False
-        deadline = asyncio.get_running_loop().time() + seconds
+        allowed = Allowed(worker.pid, seconds)
         try:
-            async with aclosing(worker.answer(request, deadline)) as answers:
+            async with aclosing(worker.answer(request, allowed)) as answers:
                 async for event in answers:
                     finished = events.is_last(event) and not events.is_end_of_worker(event)
                     if finished:
                         self._give_back(worker)
                     yield {**event, "line": worker.last_line} if self.role == "compile" else event
         except TimeoutError:
+            waited = allowed.waited
+            without = f", and {waited:.0f} s in which others had the cores" if waited >= 1 else ""
             yield events.failed(
                 "timeout",
-                f"Stopped after {seconds:g} s, the time limit.",
+                f"Stopped after {seconds:g} s, the time limit{without}.",
                 "Make the model smaller."
                 if self.role == "compile"
                 else "Make the batch, the sizes or the number of repeats smaller.",

@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,8 @@ from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.runtime.workers.isolation.worker import isolate
 
+RECORDINGS = "explorer.tuner.shipped"
+"""The module that knows the recorded spaces, with `names` and `of_model`."""
 LARGEST_ANSWER = 8 << 20
 """Bytes of a compilation's JSON, which whoever asked reads at one go: twenty times what most texts have."""
 
@@ -37,8 +40,11 @@ def compile_model(request: Mapping[str, Any]) -> Iterator[Event]:
 
     asked = {name: value for name, value in request.items() if name != "seconds"}
     try:
-        with stopped_after(request.get("seconds")):
-            yield from compile_for_data(asked)
+        with stopped_after(request.get("seconds")) as bound:
+            for event in compile_for_data(asked):
+                bound.held = True  # what is sent is sent whole, and nothing after the last
+                yield event
+                bound.held = events.is_last(event)
     except OutOfBudget as error:
         yield events.failed("timeout", f"{error} No stage was made by then.", "Make the model smaller.")
 
@@ -50,7 +56,7 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
-    how = ("stages", "snapshots", "effects", "first", "costs", "flips", "story", "heat", "or_usual")
+    how = ("stages", "snapshots", "effects", "first", "costs", "flips", "recordings", "story", "heat", "or_usual")
     model = ModelRequest(**{name: value for name, value in request.items() if name not in how})
     try:
         found = fit(model, request.get("or_usual", False))
@@ -66,6 +72,10 @@ def compile_for_data(request: Mapping[str, Any]) -> Iterator[Event]:
         from explorer.runtime.runs.flips import flips_json
 
         yield events.result({"ok": True, "flips": flips_json(found.compilation)})
+        return
+    if request.get("recordings") and found.compilation.ok:
+        shipped = import_module(RECORDINGS)
+        yield events.result({"ok": True, "recordings": shipped.of_model(model.text, shipped.names())})
         return
     if request.get("story") is not None and found.compilation.ok:
         from explorer.compiler.story.story import story_json

@@ -17,14 +17,18 @@ QUEUED = 2
 
 
 class Ahead(Generic[T]):
-    """Made by `make` of the arguments that `given` says for a number; all of them can be pickled."""
+    """Made by `make` of what is `given` for a number; all of it can be pickled. Its processes begin at once, each with
+    `first`, so that what they have to import and to load is there when something is asked of them."""
 
-    def __init__(self, make: Callable[..., T], given: Callable[[int], tuple[Any, ...]]) -> None:
-        self._make, self._given = make, given
+    def __init__(self, make: Callable[..., T], first: Callable[[], object] | None = None) -> None:
+        self._make = make
         self._coming: dict[int, Future[T]] = {}
         self._pool, self._processes = _pool()
+        if self._pool is not None and first is not None:
+            for _ in range(self._processes):
+                self._pool.submit(first)
 
-    def made(self, number: int) -> T:
+    def made(self, number: int, given: tuple[Any, ...]) -> T:
         """What was made for a number, or is made now."""
         future = self._coming.pop(number, None)
         if future is not None:
@@ -32,17 +36,17 @@ class Ahead(Generic[T]):
                 return future.result()
             except (BrokenProcessPool, CancelledError):
                 self._do_without()
-        return self._make(*self._given(number))
+        return self._make(*given)
 
-    def coming(self, numbers: Iterable[int]) -> None:
-        """Has the next ones made, as far as processes are free for it."""
-        for number in numbers:
+    def coming(self, asked: Iterable[tuple[int, tuple[Any, ...]]]) -> None:
+        """Has the next ones made, as far as processes are free for it: numbers with what is given for them."""
+        for number, given in asked:
             waiting = sum(not future.done() for future in self._coming.values())
             if self._pool is None or waiting >= QUEUED * self._processes:
                 return
             if number not in self._coming:
                 try:
-                    self._coming[number] = self._pool.submit(self._make, *self._given(number))
+                    self._coming[number] = self._pool.submit(self._make, *given)
                 except BrokenProcessPool:
                     self._do_without()
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from time import perf_counter
 
+from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.codegen.text import Binary, Code
 from explorer.compiler.compilation import Compilation, compile_model
 from explorer.compiler.decisions import Value
+from explorer.compiler.unsupported import Unsupported
 from explorer.runtime.targets.gpu.program import GpuProgram
 from explorer.tuner.features.launches import digest_parts, launch_features
 
@@ -37,6 +40,13 @@ class Recipe:
     def compilation(self, options: Iterable[tuple[str, Value]] = ()) -> Compilation:
         """The compilation, with some options changed."""
         return _compilation(replace(self, options=tuple({**dict(self.options), **dict(options)}.items())))
+
+
+def begin(recipe: Recipe) -> None:
+    """What a process does before it makes its first point: it reads the model, and loads NVRTC where that is there."""
+    recipe.compilation()
+    with suppress(Unsupported):
+        nvrtc.version()
 
 
 @lru_cache(maxsize=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.tuner.model.trees import Doubles, Floats, Trees
+from explorer.tuner.model.trees import Doubles, Floats, Trees, together
 
 Bins = NDArray[np.uint8]
 
@@ -38,20 +38,38 @@ def grow(inputs: Floats, wanted: Doubles, weights: Doubles, how: Growing | None 
     base = float(np.average(wanted, weights=weights))
     missing = wanted - base
     grown = []
-    for tree in _trees(binned, missing, weights, how):
-        missing -= tree[2][_leaf_of(binned, *tree[:2])]
-        grown.append(tree)
-    places = np.array([tree[0] for tree in grown], np.int16).reshape(-1, how.depth)
-    cuts = np.array([tree[1] for tree in grown], np.int64).reshape(-1, how.depth)
-    asked = zip(places.ravel().tolist(), cuts.ravel().tolist(), strict=True)
-    limits = np.array([binned.edges[place][cut] for place, cut in asked], np.float32).reshape(places.shape)
-    leaves = np.array([tree[2] for tree in grown], np.float32).reshape(-1, 1 << how.depth)
-    return Trees(base, places, limits, leaves)
+    for drawn, columns in _draws(binned, len(wanted), how):
+        rows = np.flatnonzero(drawn)
+        grown.append(_tree(binned, rows, columns, missing[rows] * weights[rows], weights[rows], how))
+        missing -= grown[-1][2][_leaf_of(binned, *grown[-1][:2])]
+    return _trees(base, grown, binned, how)
+
+
+def grow_together(inputs: Floats, wanted: Doubles, weights: Doubles, how: Growing | None = None) -> Trees:
+    """Trees that give what is wanted [points] of points with these inputs of their kernels [points, kernels, inputs],
+    NaN for one that a point does not have, by weighted squares.
+
+    What is missing of a point is asked of its kernels by the shares that they have of it so far: the first derivative
+    of `together`, whose squares stand for the second (Gauss and Newton)."""
+    how = how or Growing()
+    weights = weights / weights.mean()
+    present = ~np.isnan(inputs[:, :, 0])
+    of = np.nonzero(present)[0]
+    binned = _Binned.of(inputs[present], how.bins)
+    base = float(np.average(wanted, weights=weights))
+    wanted, each, grown = wanted - base, np.zeros(len(of)), list[Tree]()
+    for drawn, columns in _draws(binned, len(wanted), how):
+        told, shares = together(each, of, len(wanted))
+        pulls, weighed = (weights * (wanted - told))[of] * shares, weights[of] * shares**2
+        rows = np.flatnonzero(drawn[of])
+        grown.append(_tree(binned, rows, columns, pulls[rows], weighed[rows], how))
+        each += grown[-1][2][_leaf_of(binned, *grown[-1][:2])]
+    return _trees(base, grown, binned, how)
 
 
 @dataclass(frozen=True, eq=False)
 class _Binned:
-    """Inputs by the bin that each is in: `bins` [inputs, points], and the `edges` between bins, of which an input that
+    """Inputs by the bin that each is in: `bins` [inputs, kernels], and the `edges` between bins, of which an input that
     is the same everywhere has none."""
 
     bins: Bins
@@ -77,20 +95,29 @@ Tree = tuple[list[int], list[int], Doubles]
 """Which inputs are asked, behind which of their bins, and what leaves add."""
 
 
-def _trees(binned: _Binned, missing: Doubles, weights: Doubles, how: Growing) -> Iterator[Tree]:
-    """Trees of what is missing at each time [points], which the caller takes away."""
+def _draws(binned: _Binned, points: int, how: Growing) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
+    """For each tree which of so many points it is grown from, [points], and which inputs it may ask."""
     random = np.random.default_rng(how.seed)
     useful = np.array([place for place, edges in enumerate(binned.edges) if len(edges)])
     for _ in range(how.trees):
-        rows = np.flatnonzero(random.random(len(missing)) < how.rows)
-        columns = np.sort(random.choice(useful, max(1, round(how.columns * len(useful))), replace=False))
-        yield _tree(binned, rows, columns, missing[rows] * weights[rows], weights[rows], how)
+        drawn = random.random(points) < how.rows
+        yield drawn, np.sort(random.choice(useful, max(1, round(how.columns * len(useful))), replace=False))
+
+
+def _trees(base: float, grown: Sequence[Tree], binned: _Binned, how: Growing) -> Trees:
+    """What was grown, as tables."""
+    places = np.array([tree[0] for tree in grown], np.int16).reshape(-1, how.depth)
+    cuts = np.array([tree[1] for tree in grown], np.int64).reshape(-1, how.depth)
+    asked = zip(places.ravel().tolist(), cuts.ravel().tolist(), strict=True)
+    limits = np.array([binned.edges[place][cut] for place, cut in asked], np.float32).reshape(places.shape)
+    leaves = np.array([tree[2] for tree in grown], np.float32).reshape(-1, 1 << how.depth)
+    return Trees(base, places, limits, leaves)
 
 
 def _tree(
     binned: _Binned, rows: NDArray[np.intp], columns: NDArray[np.intp], pulls: Doubles, weights: Doubles, how: Growing
 ) -> Tree:
-    """A tree of some points and inputs: at each depth the question that leaves the least squares."""
+    """A tree of some kernels and inputs: at each depth the question that leaves the least squares."""
     own = binned.bins[np.ix_(columns, rows)]
     allowed = np.array([[cut < len(binned.edges[column]) for cut in range(binned.count)] for column in columns])
     node = np.zeros(len(rows), np.int64)

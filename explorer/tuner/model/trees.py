@@ -6,6 +6,7 @@ once, and slow to learn what is of a single space.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 PART = 512
-"""Points that are looked up at once: what they are asked takes this times trees times depth bytes."""
+"""Kernels that are looked up at once: what they are asked takes this times trees times depth bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +29,23 @@ class Trees:
     limits: Floats
     leaves: Floats
 
+    @classmethod
+    def mean(cls, forests: Sequence[Trees]) -> Trees:
+        """Trees that say what others of one depth say in the mean."""
+        places, limits = (np.concatenate([getattr(f, name) for f in forests]) for name in ("places", "limits"))
+        leaves = np.asarray(np.concatenate([forest.leaves for forest in forests]) / len(forests), np.float32)
+        return cls(float(np.mean([forest.base for forest in forests])), places, limits, leaves)
+
     def predict(self, inputs: Floats) -> Doubles:
-        """What points with these inputs [points, inputs] come to, [points]."""
+        """What points, or kernels, with these inputs [points, inputs] come to, [points]."""
         parts = [self._predict(inputs[begin : begin + PART]) for begin in range(0, len(inputs), PART)]
         return np.concatenate(parts) if parts else np.zeros(0)
+
+    def predict_together(self, inputs: Floats) -> Doubles:
+        """What points with these inputs of their kernels [points, kernels, inputs], NaN for one that a point does not
+        have, come to, [points]: the logarithm of the mean of what each kernel's come to the logarithm of."""
+        present = ~np.isnan(inputs[:, :, 0])
+        return together(self.predict(inputs[present]), np.nonzero(present)[0], len(inputs))[0]
 
     def _predict(self, inputs: Floats) -> Doubles:
         above = inputs[:, self.places] > self.limits
@@ -48,3 +62,11 @@ class Trees:
         """Reads one."""
         with np.load(path) as found:
             return cls(float(found["base"]), found["places"], found["limits"], found["leaves"])
+
+
+def together(each: Doubles, of: NDArray[np.intp], count: int) -> tuple[Doubles, Doubles]:
+    """What kernels `of` so many points come to together, [points], each logarithms [kernels]: the logarithm of their
+    mean; and which share of its point's each has, [kernels]."""
+    taken = np.exp(each)
+    sums = np.bincount(of, taken, count)
+    return np.log(sums / np.bincount(of, minlength=count)), taken / sums[of]

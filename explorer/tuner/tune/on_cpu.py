@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import product
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.heat.predicted import predicted_costs
+from explorer.runtime.budget import own_time
 from explorer.runtime.on_cpu import Program, figures
 from explorer.runtime.peers.turns import FINALS, Contender, by_turns, finals
 from explorer.runtime.runs.events import Event, progress
@@ -32,7 +33,10 @@ from explorer.tuner.tune.worth import shown, worth
 REPEATS, TRIAL_S = 15, 0.4
 """Times of a trial, and as many of the usual point by turns with it: fewer where they take longer together, but
 FEWEST."""
-FEWEST, WARM_UPS = 3, 2
+FEWEST = 3
+WARM_UPS, WARM_UP_S = 2, 0.02
+"""Runs before a point is timed: so many at least, and more while they are over in so long. Of two runs of microseconds
+each may be the one that an interrupt or another process prolonged."""
 FINAL_S = 3.0
 """How long the two best may be timed again, by turns with the usual point."""
 SLOW = 3.0
@@ -60,9 +64,9 @@ class ProcessorBench(OnTarget):
     def __init__(self, setup: Setup, tuning: Tuning) -> None:
         super().__init__(setup, tuning)
         self.device = cpu.device_name()
-        end = monotonic() + tuning.preparing
+        end = own_time() + tuning.preparing
         self.points = points_of(setup, tuning, end)
-        self.hurried = monotonic() > end
+        self.hurried = own_time() > end
         self.predicted, self.by = _predicted(setup, self.points, end)
         self.usual: Program
         self.usual_ms = np.inf
@@ -94,16 +98,16 @@ class ProcessorBench(OnTarget):
         return program
 
     def _timed(self, program: Program, is_usual: bool) -> Tried:
-        first = [ms for ms in (program.measure() for _ in range(WARM_UPS)) if ms is not None]
-        if len(first) < WARM_UPS:
+        least = _warmed_up(program)
+        if least is None:
             return Tried(None, "wrong", "The result differs from that in float64.")
         if is_usual:
             self.usual = program
             self.usual_ms = float(np.median(self._turns({0: program}, REPEATS, TRIAL_S)[0]))
             return Tried(self.usual_ms)
-        if min(first) > SLOW * self.best:
-            told = f"The least of its first times, {shown(min(first))} ms, is over {SLOW:g} times the best."
-            return Tried(None, "stopped", told, min(first))
+        if least > SLOW * self.best:
+            told = f"The least of its first times, {shown(least)} ms, is over {SLOW:g} times the best."
+            return Tried(None, "stopped", told, least)
         times = self._turns({0: self.usual, 1: program}, REPEATS, TRIAL_S)
         if not program.is_right:
             return Tried(None, "wrong", "A later result differs from that in float64.")
@@ -175,10 +179,21 @@ class ProcessorBench(OnTarget):
 def points_of(setup: Setup, tuning: Tuning, end: float) -> Points:
     """All combinations of the options that change the loops by themselves, of those that were looked at by the end."""
     given, own = given_options(setup, tuning), setup.compilation.options.to_json()
-    varied = switches(setup, "loops", (name for name in OF_MODELS if name not in given and monotonic() < end))
+    varied = switches(setup, "loops", (name for name in OF_MODELS if name not in given and own_time() < end))
     every = [dict(zip(varied, values, strict=True)) for values in product(*varied.values())]
     genes = [Gene(name, values) for name, values in varied.items()]
     return Points.of(genes, every, {name: own[name] for name in varied})
+
+
+def _warmed_up(program: Program) -> float | None:
+    """Milliseconds of the shortest of a program's first runs; None where a result was wrong."""
+    least, runs, until = np.inf, 0, perf_counter() + WARM_UP_S
+    while runs < WARM_UPS or perf_counter() < until:
+        ms = program.measure()
+        if ms is None:
+            return None
+        least, runs = min(least, ms), runs + 1
+    return least
 
 
 def _predicted(setup: Setup, points: Points, end: float) -> tuple[Predicted, str]:
@@ -186,7 +201,7 @@ def _predicted(setup: Setup, points: Points, end: float) -> tuple[Predicted, str
     predicts, or why nothing does."""
     found: list[float] = []
     for point in range(len(points)):
-        if monotonic() > end:
+        if own_time() > end:
             return None, HURRIED
         seconds = _seconds(setup.compiled_with(options_of(points.at(point))))
         if seconds is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from itertools import product
-from time import monotonic
 from typing import Any
 
 from explorer.compiler.decisions import Value
@@ -16,6 +15,7 @@ from explorer.compiler.options import OPT_LEVELS
 from explorer.machine.assembly.assembly import AssemblyError
 from explorer.machine.faults import ADVICE, MachineError
 from explorer.machine.parameters import MachineParameters
+from explorer.runtime.budget import own_time
 from explorer.runtime.on_dae import MACHINE as DEVICE
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.rehearsal import rehearse
@@ -79,9 +79,9 @@ class MachineBench(OnTarget):
         self.whole = whole
         self.part = "" if setup is whole else "a part of the data"
         self.inputs: dict[str, Any] = {}
-        end = monotonic() + tuning.preparing
+        end = own_time() + tuning.preparing
         self.points = points_of(setup, tuning, end)
-        self.hurried = monotonic() > end
+        self.hurried = own_time() > end
         self.apart = min(APART, tuning.trials // 2)
         self.accounts: dict[int, Account] = {}
         self._seen: dict[tuple[Any, ...], tuple[int, Tried]] = {}
@@ -292,12 +292,12 @@ def _candidates(
     for name, sizes in SIZES.items():
         if machine[name] == usual[name]:
             yield f"{MACHINE}{name}", tuple(sorted({*sizes, int(usual[name])}))
-    if monotonic() > end:
+    if own_time() > end:
         return
     own = setup.compilation.options.to_json()
     here = digest(setup, "dlc", at)
     vectors = tuple(sorted({*VECTORS, int(own["vlen"])}))
     if "vlen" not in given and any(digest(setup, "dlc", {**at, "vlen": each}) != here for each in vectors):
         yield "vlen", vectors
-    varied = (name for name in (*OF_MODELS, *BESIDE) if name not in given and monotonic() < end)
+    varied = (name for name in (*OF_MODELS, *BESIDE) if name not in given and own_time() < end)
     yield from switches(setup, "dlc", varied, at).items()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Mapping
-from time import monotonic
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from explorer.runtime.budget import own_time
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.peers.turns import FINALS
 from explorer.runtime.runs.events import Event, progress
@@ -23,14 +24,13 @@ from explorer.runtime.times import ratio_of_medians
 from explorer.runtime.tuning import Tuning
 from explorer.tuner.device.ahead import Ahead
 from explorer.tuner.device.elsewhere import Elsewhere, NoOtherProcess
-from explorer.tuner.device.recipes import Made, make
+from explorer.tuner.device.recipes import Made, Recipe, begin, make
 from explorer.tuner.device.trials import Fields, OnDevice
 from explorer.tuner.features.data import data_features
-from explorer.tuner.model.choices import WEIGHTS, choices_of, expected, unseen
+from explorer.tuner.model.choices import Model, choices_of, expected, unseen
 from explorer.tuner.model.inputs import of_data
-from explorer.tuner.model.trees import Trees
 from explorer.tuner.points import Points
-from explorer.tuner.search import Predicted, Trials
+from explorer.tuner.search import AHEAD, Predicted, Trials
 from explorer.tuner.space import widest
 from explorer.tuner.tune.bench import OnTarget, Tried, given_options, is_told_apart, likely, too_few
 from explorer.tuner.tune.options import OF_MODELS, switches
@@ -42,9 +42,9 @@ WIDENING_S = 10.0
 FINAL_S = 3.0
 """How long the two best may be timed again, by turns with the usual point."""
 PREDICTED = (
-    "A model predicts these times by decisions of the kernels and by the data, before anything is compiled{unseen}; it"
-    " was trained on spaces of schedules that were measured whole on an H100. The search corrects it by what it has"
-    " timed."
+    "A model predicts these times by decisions of the kernels, by sizes and by the data, before anything is compiled"
+    "{unseen}; it was trained on spaces of schedules that were measured whole on an H100. The search corrects it by"
+    " what it has timed."
 )
 UNSEEN = ", and does not look at {names}, which also vary"
 UNTOLD = (
@@ -64,10 +64,15 @@ STATUSES = {
 def bench(setup: Setup, tuning: Tuning) -> Generator[Event, None, DeviceBench]:
     """The device, ready to have points tried. Raises Refused and InputError."""
     setup.program("kernels")
-    yield progress("enumerating the schedules of the kernels", PREPARING, STEPS)
-    points = points_of(setup, tuning)
-    yield progress("loading the arrays", PREPARING, STEPS)
-    return DeviceBench(setup, tuning, points)
+    ahead = Ahead(make, first=partial(begin, Recipe.of(setup.compilation)))
+    try:
+        yield progress("enumerating the schedules of the kernels", PREPARING, STEPS)
+        points = points_of(setup, tuning)
+        yield progress("loading the arrays", PREPARING, STEPS)
+        return DeviceBench(setup, tuning, points, ahead)
+    except BaseException:
+        ahead.close()
+        raise
 
 
 class DeviceBench(OnTarget):
@@ -75,10 +80,10 @@ class DeviceBench(OnTarget):
 
     metric = "ms"
 
-    def __init__(self, setup: Setup, tuning: Tuning, points: Points) -> None:
+    def __init__(self, setup: Setup, tuning: Tuning, points: Points, ahead: Ahead[Made]) -> None:
         super().__init__(setup, tuning)
-        self.points = points
-        self.predicted, self.by = predicted_of(points, setup.inputs())
+        self.points, self._ahead = points, ahead
+        self.predicted, self.by = predicted_of(points, setup.inputs(), setup.compilation.sizes)
         self.device = current_device().described
         self.here: OnDevice | None = OnDevice(setup)
         self.recipe, self.sizes = self.here.recipe, self.here.sizes
@@ -89,7 +94,9 @@ class DeviceBench(OnTarget):
         self.body: dict[str, Any] = {}
         self.told: Counter[str] = Counter()
         self._seen: dict[str, Tried] = {}
-        self._ahead = Ahead(make, lambda point: (self.recipe, points.at(point), self.sizes))
+        if self.predicted is not None:  # meanwhile the usual point is compiled and held against float64 here
+            likely = np.argsort(self.predicted, kind="stable")[:AHEAD].tolist()
+            self.coming([point for point in likely if point != points.usual])
 
     def tried(self, point: int) -> Tried:
         """Compiles a point and times it. Raises DeviceFault where that was the usual one."""
@@ -126,7 +133,7 @@ class DeviceBench(OnTarget):
         choices = self.points.at(point)
         if self.here is None:
             until = self.tuning.until
-            found = self.elsewhere.timed(choices, self.best, None if until is None else max(1.0, until - monotonic()))
+            found = self.elsewhere.timed(choices, self.best, None if until is None else max(1.0, until - own_time()))
         elif made.program is not None:
             if point == self.points.usual:
                 try:
@@ -137,12 +144,16 @@ class DeviceBench(OnTarget):
         return Tried(found.get("ms"), found["status"], found.get("note", ""), found.get("about"))
 
     def _compiled(self, point: int) -> Made:
-        self.made[point] = self._ahead.made(point)
+        self.made[point] = self._ahead.made(point, self._given(point))
         return self.made[point]
 
     def coming(self, points: list[int]) -> None:
         """Has the next points compiled."""
-        self._ahead.coming(point for point in points if point not in self.made)
+        self._ahead.coming((point, self._given(point)) for point in points if point not in self.made)
+
+    def _given(self, point: int) -> tuple[Recipe, Mapping[str, Any], Mapping[str, int]]:
+        """What `make` takes."""
+        return self.recipe, self.points.at(point), self.sizes
 
     def close(self) -> None:
         """Ends all processes."""
@@ -213,20 +224,20 @@ class DeviceBench(OnTarget):
         return [f"Of the trials, {', '.join(told)}."] if told else []
 
 
-def predicted_of(points: Points, inputs: Mapping[str, Any]) -> tuple[Predicted, str]:
-    """How many times as long as the usual point points are expected to take on these arrays, [points], and by what;
-    None of arrays of which nothing is told, and why."""
+def predicted_of(points: Points, inputs: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[Predicted, str]:
+    """How many times as long as the usual point points of a model of these sizes are expected to take on these arrays,
+    [points], and by what; None of arrays of which nothing is told, and why."""
     told = data_features(inputs)
     if not of_data(told).any():
         return None, UNTOLD
     names = ", ".join(unseen(points))
     by = PREDICTED.format(unseen=UNSEEN.format(names=names) if names else "")
-    return expected(Trees.load(WEIGHTS), choices_of(points, told)), by
+    return expected(Model.load(), choices_of(points, told, sizes)), by
 
 
 def points_of(setup: Setup, tuning: Tuning) -> Points:
     """The decisions that matter most, with the options that change the kernels."""
     given = given_options(setup, tuning)
     options = switches(setup, "kernels", [name for name in OF_MODELS if name not in given])
-    end = monotonic() + min(WIDENING_S, tuning.preparing)
-    return widest(setup.compilation, MOST_POINTS, options, held=given, over=lambda: monotonic() > end)
+    end = own_time() + min(WIDENING_S, tuning.preparing)
+    return widest(setup.compilation, MOST_POINTS, options, held=given, over=lambda: own_time() > end)

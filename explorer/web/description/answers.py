@@ -277,6 +277,14 @@ class Checked(BaseModel):
     max_relative_error: float | None
 
 
+class Rounding(BaseModel):
+    """What tensors that are stored in 16 bits change of the result, as a share of it, against tables of float32; null
+    where that is no number."""
+
+    tensors: dict[str, str]
+    root_mean_square: float | None
+
+
 class Tuned(Answer):
     """What a search has found: the value of the usual point and of the one that was chosen, how many times as fast that
     is, the `choices` that differ in it, those of `options` and of the `machine` apart, and why it was chosen. Where any
@@ -299,14 +307,17 @@ class Tuned(Answer):
 
 
 class RunFigures(Checked):
-    """What a run came to: what ran, whether it was right, and its times. Which further figures there are depends on the
-    target, the family and the data."""
+    """What a run came to: what ran, whether it was right, and its times; of several `results` how far each is from
+    the reference, where the figures without a name are those of the worst. Which further figures there are depends on
+    the target, the family and the data."""
 
     model_config = ConfigDict(extra="allow")
 
     matches_reference: bool
     message: str
+    results: list[Checked] | None = None
     rows_checked: Count
+    rounding: Rounding | None = None
     reference_on: Literal["cpu", "gpu"]
     rows: Count
     gradients: dict[str, Checked]

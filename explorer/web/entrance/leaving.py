@@ -9,21 +9,24 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import Response
 
-LOOK_SECONDS = 0.25
 CLOSED = 499
 """Nobody reads it: nginx logs such requests by this status."""
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
     """The answer; the work is cancelled, and with it what nobody else waits for, once the client is gone."""
-    task = asyncio.create_task(work)
+    answered = asyncio.create_task(work)
+    gone = asyncio.create_task(_leave(request))
     try:
-        while not task.done():
-            await asyncio.wait({task}, timeout=LOOK_SECONDS)
-            if not task.done() and await request.is_disconnected():
-                return Response(status_code=CLOSED)
-        return task.result()
+        await asyncio.wait({answered, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return answered.result() if answered.done() else Response(status_code=CLOSED)
     finally:
-        if not task.done():
+        for task in (answered, gone):
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(answered, gone, return_exceptions=True)
+
+
+async def _leave(request: Request) -> None:
+    """Ends when the client has gone; what it sends before is nothing that anybody waits for."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

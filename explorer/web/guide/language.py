@@ -102,6 +102,24 @@ layer Attention(g: graph):
 """,
     ),
     Snippet(
+        "By type",
+        "n.incoming_etypes() are the types of a node's edges, n.incoming_edges(r) the edges of one; by=etype divides a"
+        " softmax so.",
+        """dim F = 64
+
+layer Within(g: graph):
+    input x[node, F]
+    param w[etype, F], W[etype, F, F]
+    for e in g.edges():
+        e["a"] = dot(e.src.x, w[e.etype])
+    edge_softmax(g, "a", by=etype)
+    for n in g.nodes():
+        for r in n.incoming_etypes():
+            n["h"] += tanh(sum(e["a"] * x[e.src] for e in n.incoming_edges(r)) @ W[r])
+    return n["h"]
+""",
+    ),
+    Snippet(
         "All nodes at once",
         "Outside of loops a reduction goes over a whole set: here a batch norm, with what max is of no edges.",
         """dim F = 64
@@ -128,6 +146,38 @@ op Lookup(b: bag of row):
 """,
     ),
     Snippet(
+        "Where ids lead",
+        "map kind: entity -> type is an array of ids, one of each entity; h.kind is where it leads from a head.",
+        """dim D = 64
+
+score Typed(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D], K[type, D]
+    map kind: entity -> type
+    return norm(E[h] + K[h.kind] + R[r] - E[t] - K[t.kind], 1)
+""",
+    ),
+    Snippet(
+        "Ids of ids",
+        "i // M and i % M are maps of their own, made once; what they pick from names the sets that they lead to.",
+        """dim D = 64, M = 1000
+
+op QR(b: bag of row):
+    param Q[quotient, D], R[remainder, D]
+    return sum(Q[i // M] * R[i % M] for i in b)
+""",
+    ),
+    Snippet(
+        "Half the bytes",
+        "f16, bf16 and int8 are what a tensor is stored in; loads make float32 of it, and sums are of float32.",
+        """dim D = 128
+
+op Quantised(b: bag of row):
+    input T[row, D]: int8
+    param scale[row], bias[row]
+    return sum(scale[i] * T[i] + bias[i] for i in b)
+""",
+    ),
+    Snippet(
         "An op over a sparse matrix",
         "A.rows() goes over the rows, A.row(i) over the nonzeros of one, each with its column and value.",
         """dim D = 64
@@ -137,6 +187,24 @@ op SpMM(A: csr[I, J]):
     for i in A.rows():
         i["y"] = sum(v * X[j] for j, v in A.row(i))
     return i["y"]
+""",
+    ),
+    Snippet(
+        "Several results",
+        "A definition returns as many values as you name; so does a helper, whose values a, b = f(x) takes apart.",
+        """dim F = 64
+
+def gate(x, y):
+    return sigmoid(x + y), x * y
+
+layer Gated(g: graph):
+    input x[node, F], f[edge, F]
+    for e in g.edges():
+        a, b = gate(f[e], x[e.src])
+        e["g"] = a * b
+    for n in g.nodes():
+        n["h"] = sum(e["g"] for e in n.incoming_edges())
+    return n["h"], e["g"]
 """,
     ),
     Snippet(

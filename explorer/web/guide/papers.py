@@ -98,6 +98,13 @@ GALLERY: dict[str, tuple[Shown, ...]] = {
             "rgnn/rgat",
             (View("kernels"), View("cuda")),
         ),
+        Shown(
+            "PIGEON §3.3.5",
+            "The row of a nonzero: GetSrcId as a binary search of CSR, where COO reads it.",
+            "embedding/spmm_coo",
+            (View("loops"), View("kernels")),
+            {"encoding": "compressed"},
+        ),
         Shown("Figure 2", "HGT, by node and by edge type.", "rgnn/hgt", (View("graph"), View("kernels"))),
     ),
     "G-Sparse": (

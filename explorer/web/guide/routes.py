@@ -1,14 +1,15 @@
-"""What the page fetches when a reader asks for it: the tour, the papers' figures, the sheet of the language, the
-meaning of its words."""
+"""What the page fetches when a reader asks for it: the tour, the papers' figures, models imported from PyTorch,
+the sheet of the language, the meaning of its words."""
 
 from __future__ import annotations
 
 import json
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
 
 from explorer.web.guide import language, papers, tour, words
+from explorer.web.guide.imported import imported
 from explorer.web.instructor.students import members_only
 from explorer.web.panes.highlight import highlight
 from explorer.web.templates.environment import TEMPLATES
@@ -36,6 +37,23 @@ async def all_stops() -> Response:
 async def all_figures(request: Request) -> HTMLResponse:
     """The papers' figures, with links to the page as it stands for each."""
     return TEMPLATES.TemplateResponse(request, "guide/papers.html", {"gallery": papers.GALLERY})
+
+
+@router.get("/guide/imported", response_class=HTMLResponse)
+async def all_imported(request: Request) -> HTMLResponse:
+    """The models that were imported from PyTorch."""
+    return TEMPLATES.TemplateResponse(request, "guide/imported.html", {"imported": imported()})
+
+
+@router.get("/guide/imported/{name}", response_class=HTMLResponse)
+async def imported_source(request: Request, name: str) -> HTMLResponse:
+    """The source of one, each line with those of the text that compute what it asks for."""
+    found = next((each for each in imported() if each.example.name == name), None)
+    if found is None:
+        raise HTTPException(404, "No model of that name was imported.")
+    lines = list(zip(highlight("python", found.source.rstrip("\n")), found.links(), strict=True))
+    context = {"name": name, "text": found.example.text, "lines": lines}
+    return TEMPLATES.TemplateResponse(request, "guide/source.html", context)
 
 
 @router.get("/guide/language", response_class=HTMLResponse)

@@ -10,6 +10,7 @@ from functools import cache
 from hashlib import sha256
 
 from explorer.compiler.ir.functions import TABLE
+from explorer.compiler.ir.storage import NARROW, STORAGES
 from explorer.compiler.language.names.builtins import BUILTINS
 
 PASSES: Mapping[str, str] = {
@@ -28,6 +29,7 @@ PASSES: Mapping[str, str] = {
     "online": "Takes a softmax's maximum and its sums in one visit of the elements instead of three.",
     "hoist": "Moves what does not change in a loop in front of it.",
     "share_rows": "Reads a table's row once where several loops want it.",
+    "pack": "Stores scalars of a row as columns of the vector that is read with them (Hector §6).",
     "in_place": "Sums in the output itself what was only going to be copied there.",
     "decouple": "Splits loops into lookups for the access unit and compute for the execute unit (Ember §6.2).",
     "accumulate_streams": "Reads the length of a segment instead of two offsets (Ember §7.4).",
@@ -39,6 +41,7 @@ PASSES: Mapping[str, str] = {
     "address_streams": "Sends one address in place of several indices (Ember §7.3).",
     "align_queues": "Counts positions and pads scalars, so that no vector lies across two lines (Ember §7.3).",
     "separate": "Takes the structured program apart into access code and execute code (Ember §6.3).",
+    "unpack": "Gives packed scalars arrays of their own until their kernels are scheduled.",
     "split_products": "Gives products of rows and matrices kernels of their own (Hector §3.3).",
     "schedule": "Says who does each iteration on a GPU, where tiles live and what waits for what.",
     "generate_cuda": "Writes the scheduled kernels as CUDA C++.",
@@ -55,11 +58,16 @@ OPTIONS: Mapping[str, str] = {
     "aggregate": "Permits sums to be taken before products, where that is less work.",
     "interchange": "Permits loops to be exchanged, so that matrices are read along their rows.",
     "online": "Permits a softmax in one visit of its elements.",
+    "pack": "Permits attention to be a further column of the message, in one array (Hector §6).",
+    "encoding": "How kernels find an edge's destination or a nonzero's row: read, or searched for (PIGEON §3.3.5).",
     "inspect": "What a GPU's kernels find out about a batch or graph at run time, to group what is alike (cuKE §VI).",
     "inspect_edges": "Edges of a chunk: cuKE's C.",
     "inspect_cached": "Matrices that a block keeps in shared memory: cuKE's C1.",
     "inspect_block": "Elements of a row that are in shared memory at a time: cuKE's D.",
     "inspect_group": "Chunks whose edges are sorted together: cuKE's p, where 1 is no sorting.",
+    "inspect_reload": "Stores a product's rows at its first block of columns, and reloads them for the others (cuKE"
+    " Listing 6).",
+    "inspect_shuffle": "Has lanes hand a product's rows on by shuffles, in place of shared memory (cuKE §V-B).",
     "precision": "What a GPU multiplies rows and matrices in. Sums are always in float32.",
     "arch": "The GPU that PTX and SASS are made for.",
     "split": "What warps share out of a sum: its rows, or its nonzeros (G-Sparse §III).",
@@ -86,8 +94,8 @@ CONTROLS: Mapping[str, str] = {
     " first, and says which are fastest. Nothing of the page changes until you use what it has found.",
     "trials": "How many points are tried at most. The usual one is among them, so what is found is never slower.",
     "recording": "Without a GPU, a space of schedules can be searched that was measured whole on one: Tune asks for"
-    " points of it as it would on the device, and has the times that were recorded. Nothing runs, and the editor's text"
-    " is not looked at.",
+    " points of it as it would on the device, and has the times that were recorded. Nothing runs. Offered are those of"
+    " the editor's model, each with sizes and data of its own.",
     "search": "Which point is tried next: guided learns from those that were tried, and from what is predicted, where"
     " something is; genetic crosses the fastest (G-Sparse §III-D); random draws, and is what the others are to beat.",
 }
@@ -119,6 +127,7 @@ _MODULE = {
     "gradient": "The value or array that is the gradient of this parameter.",
     "inverse": "The array is derived: where each element of another one stands.",
     "product": "An array as long as a product of sizes.",
+    "packed": "The array's rows have so many numbers of its own, then one of each array that is named.",
     "of": "Between a size and what it is the size of.",
 }
 _STREAMS = {
@@ -163,6 +172,7 @@ _DLC = {
     "f32": "A floating-point number of 32 bits.",
     "x": "Between the counts of a shape or of a vector.",
 }
+_STORED = {name: f"Stored in memory as {STORAGES[name].about}; a load makes float32 of them." for name in NARROW}
 _GRAPH = {
     "score": "A model that gives one number a triple.",
     "layer": "A model that gives rows for nodes or edges of a graph.",
@@ -206,6 +216,7 @@ _KERNELS = {
     "atomic": "Adds to an element that other threads add to as well.",
     "kept": "A load that tells the cache which rows to keep longest.",
     "checked": "A load that gives 0 where an index is outside.",
+    "shuffled": "A load of what another lane of the warp has in a register: the lane of the last index.",
     "last": "The last place of ascending offsets that holds at most this value.",
     "multiply": "Adds a product of two matrices to a tile, on tensor cores.",
     "warps": "How many warps of the block share the product.",
@@ -240,6 +251,7 @@ _OPERATORS = {
     "at_least": "1 where the first of two numbers is not smaller, else 0.",
     "neg": "The same with the other sign.",
     "gelu_slope": "The slope of gelu.",
+    "stop_gradient": "The same number, through which no gradient goes.",
     "constant": "A number that is written in the model.",
     "transpose": "The same with two dimensions exchanged.",
     "slice": "A part of a dimension.",
@@ -248,8 +260,8 @@ _OPERATORS = {
     "mul": "Element by element.",
 }
 _SETS = {
-    "batch": "The triples of a run: what depends on it is computed once a triple.",
-    "negative": "The corrupted triples of a run.",
+    "batch": "The triples, or other facts, of a run: what depends on it is computed once a triple.",
+    "negative": "The corrupted triples of a run, or those that a text has a set of.",
     "entity": "Rows of the table of entities.",
     "relation": "The relations of a knowledge graph.",
     "node": "The nodes of the graph: computed once a node.",
@@ -281,6 +293,7 @@ WORDS: Mapping[str, str] = {
     **_MODULE,
     **_STREAMS,
     **_DLC,
+    **_STORED,
     **_GRAPH,
     **_KERNELS,
     **_SETS,

@@ -6,6 +6,7 @@ and has a cookie from then on. Every POST answers with the newest state, which t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable
 from dataclasses import fields
 from datetime import datetime
@@ -15,6 +16,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from explorer.compiler.language.names.builtins import RUNNING_KINDS
 from explorer.compiler.options import Options
 from explorer.compiler.pipeline import STAGES
 from explorer.queue.job import AwayError, Queue
@@ -29,6 +31,7 @@ from explorer.web.templates.environment import drawn
 
 STOPPED = "The instructor stopped this run."
 OPTIONS = tuple(sorted(entry.name for entry in fields(Options)))
+_DEFINITION = re.compile(rf"^(?:{'|'.join(RUNNING_KINDS)})[ \t]+(\w+)[ \t]*\(", re.MULTILINE)
 STAGE_NAMES = tuple(stage.name for stage in STAGES)
 """What an assignment may lock."""
 _HELD_OFF = "Too many wrong tokens came from this address. Wait a minute."
@@ -204,7 +207,7 @@ async def send(
 ) -> Response:
     """Offer a text to all pages: an example, or one that was pasted. Theirs stays until they open it."""
     text = chosen_text(example, text)
-    name = " ".join(name.split()) or example.rpartition("/")[2] or "a model"
+    name = " ".join(name.split()) or example.rpartition("/")[2] or defined_in(text)
     if not text.strip():
         return await answer(request, "Nothing was sent: choose an example or write a text.")
     if len(text.encode("utf-8", "replace")) > limits.SENT_BYTES:
@@ -226,6 +229,12 @@ def chosen_text(example: str, text: str) -> str:
     """An example's text, or where there is none of that name the other."""
     found = next((each.text for each in examples() if f"{each.folder}/{each.name}" == example), text)
     return found.replace("\r\n", "\n")  # as a form ends its lines
+
+
+def defined_in(text: str) -> str:
+    """What the definition that runs is called, the last of its kinds; of a text that has none, what it is."""
+    names = _DEFINITION.findall(text)
+    return names[-1][: limits.NAME_LENGTH] if names else "a text"
 
 
 def _session(request: Request, number: int) -> str:

@@ -45,6 +45,11 @@ class CodeLine:
     mark: str = ""
 
     @property
+    def content(self) -> tuple[object, ...]:
+        """All that its markup depends on but its number."""
+        return self.html, self.operations, self.unit, self.of, self.made, self.mark
+
+    @property
     def css(self) -> str:
         """The line's classes: its unit, whether a pass made it or it comes from no operation, its mark."""
         unit = {"access": " ua", "execute": " ux"}.get(self.unit, "")

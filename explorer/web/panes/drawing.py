@@ -36,7 +36,7 @@ def draw(lines: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> Draw
     count = len(graph.values) + len(graph.tensors)
     if count > MOST_NODES:
         return {"nodes": [], "edges": [], "too_many": count}
-    values = [_value(value, operations.get(value.name, []), value.name == graph.result) for value in graph.values]
+    values = [_value(value, operations.get(value.name, []), value.name in graph.results) for value in graph.values]
     kernels = boxes(graph)
     found = {"nodes": [*_tensors(graph), *values], "edges": _edges(graph), "arrays": arrays(graph, kernels)}
     cuts = barriers(graph, kernels, operations)
@@ -52,7 +52,7 @@ def _tensors(graph: Graph) -> list[Drawing]:
         {
             "id": tensor.name,
             "label": f"{tensor.name} [{', '.join(map(str, (*tensor.sets, *tensor.dims)))}]",
-            "about": tensor.kind,
+            "about": tensor.kind if tensor.storage == "f32" else f"{tensor.kind}, {tensor.storage}",
             "hue": SET_COLOURS.get(tensor.sets[0], "vertex") if tensor.sets else "",
             "kind": "tensor",
             "operations": [],

@@ -23,9 +23,9 @@ def boxes(graph: Graph) -> list[Drawing]:
     """The kernels in order: each with its name, the values that it is the first to compute, and whether the result
     needs none of these, as in a backward pass."""
     stored = _stored(graph)
-    if _is_one_nest(graph):
+    if graph.is_one_nest:
         return [_box(graph.name, [value.name for value in graph.values], False)]
-    forward = _needed(graph, [graph.result], ())
+    forward = _needed(graph, graph.results, ())
     found, taken = [], set[str]()
     for number, plan in enumerate(plan_kernels(graph, stored)):
         own = _needed(graph, plan.stores, stored) - taken
@@ -35,9 +35,7 @@ def boxes(graph: Graph) -> list[Drawing]:
     return found
 
 
-def barriers(
-    graph: Graph, kernels: Sequence[Drawing], operations: Mapping[str, Sequence[int]]
-) -> list[Drawing]:
+def barriers(graph: Graph, kernels: Sequence[Drawing], operations: Mapping[str, Sequence[int]]) -> list[Drawing]:
     """The edges that no kernel could take in: from a value in memory to one that another kernel computes, and why; with
     the operation that reads it, else that which computes it, by the numbers of the values'."""
     of = {name: kernel["id"] for kernel in kernels for name in kernel["nodes"]}
@@ -114,12 +112,8 @@ def _box(name: str, nodes: Sequence[str], is_backward: bool) -> Drawing:
     return {"id": name, "nodes": list(nodes), "backward": is_backward}
 
 
-def _is_one_nest(graph: Graph) -> bool:
-    return graph.family == "score" and not graph.gradients
-
-
 def _stored(graph: Graph) -> list[str]:
-    return [graph.result] if _is_one_nest(graph) else stored_values(graph)
+    return [graph.result] if graph.is_one_nest else stored_values(graph)
 
 
 def _needed(graph: Graph, names: Collection[str], stored: Collection[str]) -> set[str]:

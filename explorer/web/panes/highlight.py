@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
-from pygments.lexers import CudaLexer, PtxLexer
+from pygments.lexers import CudaLexer, PtxLexer, PythonLexer
 from pygments.token import Comment, Keyword, Name, String
 
 from explorer.lexers import DlcLexer, GraphLexer, KernelsLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
@@ -33,6 +33,7 @@ LEXERS: dict[str, Lexer] = {
     "cuda": CudaLexer(),
     "ptx": PtxLexer(),
     "sass": SassLexer(),
+    "python": PythonLexer(),
 }
 """A lexer for each text that has one; any other text is shown plain."""
 

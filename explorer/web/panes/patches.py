@@ -23,7 +23,7 @@ from explorer.web.panes.code import Code, CodeLine, Hunk, Patch, unnumbered
 from explorer.web.panes.views import Pane
 
 Rows = tuple[int, ...]
-"""Of each row the hash of its markup, its number apart."""
+"""Of each row the hash of what its markup depends on, its number apart."""
 WORTH = 0.5
 """A text with more than this share of new rows is sent whole."""
 
@@ -77,8 +77,8 @@ def patched(code: Code, base: str, texts: ShownTexts) -> Code:
 
 def _hashes(code: Code, lines: Sequence[CodeLine]) -> Rows:
     """First what must be equal for a patch, the columns and what is folded, then the rows."""
-    folded = hash(tuple(unnumbered(line, code.has_units) for line in code.folded))
-    return (hash(code.has_units), folded, *(hash(unnumbered(line, code.has_units)) for line in lines))
+    folded = hash(tuple(line.content for line in code.folded))
+    return (hash(code.has_units), folded, *(hash(line.content) for line in lines))
 
 
 def differing(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int, int, int]]:

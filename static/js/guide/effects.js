@@ -1,5 +1,5 @@
 // What each option would change of the model in hand, asked for when the reader pauses, and the rest folded away.
-import { byId, queryAll } from "../dom.js";
+import { byId, need, queryAll } from "../dom.js";
 import { showPlace } from "../model/editor.js";
 import { tellEffect } from "../model/settings.js";
 import { isBroken, isCurrent, on, state } from "../state.js";
@@ -10,6 +10,9 @@ const PAUSE = 800;
 let timer;
 /** @type {Flips | null} by option the stages that its other value would change; null while it is not known */
 let flips = null;
+let flipsOf = ""; // the name of the model that they are of
+/** @type {Map<HTMLElement, string>} what each option bears on in general, by its label */
+const general = new Map();
 
 const isShown = () => byId("options").closest("details")?.open === true;
 
@@ -30,7 +33,9 @@ async function ask() {
   const answer = await fetch("/effects", { method: "POST", body }).catch(() => null);
   if (!answer?.ok || edit !== state.edit) return;
   const found = /** @type {{ flips: Flips | null }} */ (await answer.json()).flips;
-  if (found) paint((flips = found));
+  if (!found) return;
+  flipsOf = state.goodFacts?.name ?? "";
+  paint((flips = found));
 }
 
 /** @param {string[]} stages nine stages are too many words: the levels of SLC are one, and three tell the rest */
@@ -51,11 +56,7 @@ function isUsual(row) {
 function paint(found) {
   for (const row of queryAll(byId("options"), "[data-flips]")) {
     const stages = found[row.dataset.flips ?? ""] ?? [];
-    const label = row.querySelector("[data-effect], [data-would]");
-    if (!(label instanceof HTMLElement)) {
-      row.toggleAttribute("data-idle", !stages.length && isUsual(row));
-      continue;
-    }
+    const label = need(row, "[data-effect], [data-would]");
     const isOn = row.querySelector('[aria-checked="true"]') !== null;
     const verb = isOn ? "changes" : "would change";
     const told = label.dataset.effect ? state.goodFacts?.effects[label.dataset.effect] : "";
@@ -67,9 +68,20 @@ function paint(found) {
   fold();
 }
 
+// What options would change of another model says nothing of this one.
+function forget() {
+  flips = null;
+  for (const row of queryAll(byId("options"), "[data-flips]")) row.removeAttribute("data-idle");
+  for (const [label, words] of general) {
+    label.title = words;
+    tellEffect(label, state.goodFacts?.effects[label.dataset.effect ?? ""] ?? words);
+  }
+  fold();
+}
+
 function fold() {
   const button = byId("more-options");
-  const count = queryAll(byId("options"), "[data-idle]:not(#sums [data-idle])").length;
+  const count = queryAll(byId("options"), "[data-idle]:not(#sums[hidden] [data-idle])").length;
   button.hidden = count === 0;
   button.textContent = `${count} more that change${count === 1 ? "s" : ""} nothing here`;
 }
@@ -105,10 +117,12 @@ function showFirst() {
 }
 
 export function startEffects() {
-  on("facts", ({ ok }) => {
-    makeRoom(!ok);
+  for (const label of queryAll(byId("options"), "[data-effect], [data-would]")) general.set(label, label.title || (label.textContent ?? ""));
+  on("facts", (facts) => {
+    makeRoom(!facts.ok);
+    if (facts.ok && facts.name !== flipsOf) forget();
     if (flips) paint(flips); // of the text before: most are the same, and the newest come soon
-    if (ok) later();
+    if (facts.ok) later();
   });
   byId("options").closest("details")?.addEventListener("toggle", later);
   later();

@@ -138,6 +138,8 @@ export const showLanguage = () => showFetched("/guide/language", "The language")
 /** Each figure is a link that changes the hash alone, which the page then adopts. */
 export const showPapers = () => showFetched("/guide/papers", "The papers' figures");
 
+export const showImported = () => showFetched("/guide/imported", "Imported from PyTorch");
+
 // For those who point at nothing: the words that the active pane has, by key.
 export async function showWords() {
   const pane = activePane();

@@ -10,7 +10,7 @@ import { need } from "../dom.js";
 import { modelLanguage } from "./language.js";
 import { emit, on, state } from "../state.js";
 /** @import { Range, StateEffectType } from "@codemirror/state" */
-/** @import { KeyBinding } from "@codemirror/view" */
+/** @import { KeyBinding, ViewUpdate } from "@codemirror/view" */
 /** @import { Place, Events, Operation } from "../types.d.ts" */
 
 /** @typedef {[from: number, to: number]} Span offsets in the text */
@@ -98,11 +98,20 @@ const pointer = EditorView.domEventHandlers({
   mouseleave: () => emit("point", []),
 });
 
+/** @param {ViewUpdate} update whether all of a text has made way for another */
+function isWhole({ changes, startState: { doc } }) {
+  let isAll = false;
+  changes.iterChangedRanges((from, to) => (isAll ||= from === 0 && to === doc.length && to > 0));
+  return isAll;
+}
+
 let wasPasted = false;
 const listener = EditorView.updateListener.of((update) => {
   if (update.docChanged) {
     wasPasted = update.transactions.some((t) => t.isUserEvent("input.paste"));
-    emit("text", update.state.doc.toString());
+    const text = update.state.doc.toString();
+    emit("text", text);
+    if (isWhole(update)) emit("replaced", text);
   } else if (update.selectionSet && update.transactions.some((t) => t.isUserEvent("select"))) {
     const id = operationAt(update.state, update.state.selection.main.head);
     if (id !== null) emit("point", [id]);

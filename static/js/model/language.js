@@ -12,10 +12,11 @@ const tags = {
   uniq: Tag.define(),
 };
 
-const KEYWORDS = /^(?:dim|score|layer|op|def|param|input|return|for|in)\b/;
+const KEYWORDS = /^(?:(?:dim|score|layer|op|def|param|input|return|for|in)\b|map(?=\s+[A-Za-z_]\w*\s*:))/;
+const STORED = /^(?:f16|bf16|i8|f32|half|float16|bfloat16|int8|float32)\b/;
 /** @type {[RegExp, string][]} */
 const SETS = [
-  [/^(?:batch|edge|entry|nonzero)\b/, "many"],
+  [/^(?:batch|edge|entry|nonzero|negatives(?=\s+of\b))\b/, "many"],
   [/^(?:entity|node)\b/, "vertex"],
   [/^(?:relation|etype|ntype)\b/, "kind"],
   [/^(?:bag|query)\b/, "uniq"],
@@ -31,6 +32,8 @@ const parser = {
     if (stream.eatSpace()) return null;
     if (stream.match(/^#.*/) || stream.match(/^"[^"]*"?/)) return "comment";
     if (stream.match(KEYWORDS)) return "keyword";
+    // `T[row, D]: bf16`, what elements are stored in.
+    if (/:\s*$/.test(stream.string.slice(0, stream.pos)) && stream.match(STORED)) return "keyword";
     // `e.etype` is the type of an edge, not the set of types.
     const isAttribute = stream.string[stream.pos - 1] === ".";
     for (const [pattern, tag] of SETS) if (!isAttribute && stream.match(pattern)) return tag;

@@ -1,16 +1,57 @@
-// What the text is called: the example it came from, and whether it still is that.
+// What the text is called: the example or file that it came from, and whether it still is that. A text none of whose
+// definitions has a name of one there is the reader's own, and is called by its first definition.
 import { byId, queryAll } from "../dom.js";
-import { on, state } from "../state.js";
+import { emit, on, state } from "../state.js";
 
-/** @type {string | null} the example's own text; null while it is not known */
-let original = null;
+/** @typedef {{ group: string, file: string, text: string | null }} Origin */
 
-function paint() {
+/** @type {Origin | null} what the text came from, its text null while that is not known; null for the reader's own */
+let origin = null;
+let isOwn = false;
+let becameOwn = false; // by the last change
+
+/** @param {string} text */
+const definitionsIn = (text) =>
+  [...text.matchAll(/^[ \t]*(?:score|layer|op|def)[ \t]+([A-Za-z_]\w*)/gm)].map(([, name]) => name);
+
+/**
+ * What a text is called.
+ * @param {string} text
+ * @returns {Origin}
+ */
+function nameOf(text) {
+  if (origin && (origin.text === null || origin.text === text)) return origin;
+  const own = definitionsIn(text);
+  const before = definitionsIn(origin?.text ?? "");
+  if (origin && own.some((name) => before.includes(name))) return origin;
+  return { group: "own /", file: `${own[0] ?? "untitled"}.emb`, text: null };
+}
+
+/** @param {string} text */
+function paint(text) {
+  const found = nameOf(text);
+  const { group, file, text: original } = found;
+  becameOwn = !isOwn && found !== origin;
+  isOwn = found !== origin;
   // Blank lines at the end make no other text.
-  const isEdited = original !== null && state.text.trimEnd() !== original.trimEnd();
-  const name = byId("example-file").textContent;
+  const isEdited = original !== null && text.trimEnd() !== original.trimEnd();
+  byId("example-group").textContent = group;
+  byId("example-file").textContent = file;
+  byId("model-file").textContent = file;
   for (const mark of queryAll(document, "[data-edited]")) mark.hidden = !isEdited;
-  document.title = `${name}${isEdited ? " (edited)" : ""} · Embedding Compiler Explorer`;
+  document.title = `${file}${isEdited ? " (edited)" : ""} · Embedding Compiler Explorer`;
+}
+
+/**
+ * @param {string} example its key, "" for none
+ * @param {Origin | null} found
+ * @param {string} text what is in the editor, or is about to be
+ */
+function show(example, found, text) {
+  origin = found;
+  state.example = example;
+  paint(text);
+  emit("named", example);
 }
 
 /**
@@ -19,31 +60,17 @@ function paint() {
  */
 export function nameExample(key, text) {
   const [folder, name] = key.split("/");
-  state.example = key;
-  show(`${folder} /`, `${name}.emb`, text);
+  show(key, { group: `${folder} /`, file: `${name}.emb`, text }, text ?? state.text);
 }
 
 /**
  * @param {string} file its name
  * @param {string} text
  */
-export function nameFile(file, text) {
-  state.example = "";
-  show("file /", file, text);
-}
+export const nameFile = (file, text) => show("", { group: "file /", file, text }, text);
 
-/**
- * @param {string} group
- * @param {string} name
- * @param {string | null} text
- */
-function show(group, name, text) {
-  original = text;
-  byId("example-group").textContent = group;
-  byId("example-file").textContent = name;
-  byId("model-file").textContent = name;
-  paint();
-}
+/** The text in the editor, of which nobody says what it came from. */
+export const nameOwn = () => show("", null, state.text);
 
 /**
  * An example's text; null if it did not arrive.
@@ -59,12 +86,16 @@ export async function fetchExample(key) {
  * @param {string} key
  */
 export async function nameKept(key) {
-  const [exampleBefore, textBefore] = [state.example, original];
+  const [exampleBefore, before] = [state.example, origin];
   nameExample(key, null);
   const text = await fetchExample(key);
   if (state.example !== key) return;
-  if (text === null) nameExample(exampleBefore, textBefore);
-  else nameExample(key, text);
+  if (text === null) return show(exampleBefore, before, state.text);
+  nameExample(key, text);
+  paint(state.text);
 }
 
-export const startNaming = () => on("edited", paint);
+export function startNaming() {
+  on("edited", () => paint(state.text));
+  on("replaced", () => becameOwn && emit("own", undefined));
+}

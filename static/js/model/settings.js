@@ -1,7 +1,7 @@
 // Sizes and options: what they are, and an edit when they change.
 import { edited } from "./compile.js";
 import { around, byId, h, need, query, queryAll } from "../dom.js";
-import { on, state, SUMS, WORDS } from "../state.js";
+import { on, state, WORDS } from "../state.js";
 /** @import { Facts, HtmxSwap, Options } from "../types.d.ts" */
 
 const LARGEST = 4096; // at the right end of a slider; the field takes more
@@ -191,14 +191,11 @@ export function tellEffect(label, told) {
 }
 
 /**
- * The options of a GPU's sums are there where a program has some; each says where it does nothing to them.
+ * The options of a GPU's sums are there where a program has some.
  * @param {Facts} facts
  */
 function showHeeded(facts) {
-  if (!facts.ok) return;
-  byId("sums").hidden = facts.heeded.length === 0;
-  for (const label of queryAll(document, "[data-heeded]"))
-    label.textContent = facts.heeded.includes(label.dataset.heeded ?? "") ? label.title : "nothing to do here";
+  if (facts.ok) byId("sums").hidden = facts.heeded.length === 0;
 }
 
 // The sizes of chunks are there to choose where the inspector looks at chunks.
@@ -237,7 +234,6 @@ export function showOptions() {
   count.disabled = end === "none";
   if (number) count.value = number;
   for (const name of WORDS) if (name in others) select(name).value = String(others[name]);
-  if ([...SUMS, "balance", "popular"].some((name) => name in others)) byId("sums", HTMLDetailsElement).open = true;
   showChunks();
   showLevel();
   for (const name of numberNames()) {

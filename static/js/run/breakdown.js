@@ -61,6 +61,7 @@ export function showLimits(result) {
     ...graphTables(result),
     ...preparedTable(result),
     ...gradientTable(result),
+    ...inspectedTable(result),
   );
 }
 
@@ -69,7 +70,12 @@ export function showLimits(result) {
  * @param {GpuResult} result
  */
 export const showPrepared = (result) =>
-  byId("run-traffic").append(...graphTables(result), ...preparedTable(result), ...gradientTable(result));
+  byId("run-traffic").append(
+    ...graphTables(result),
+    ...preparedTable(result),
+    ...gradientTable(result),
+    ...inspectedTable(result),
+  );
 
 /** @param {string | undefined} text */
 const note = (text) =>
@@ -108,6 +114,26 @@ function gradientTable({ gradients }) {
     h("div.ch", h("h3", "Gradients"), h("span.label", "error over what rounding may make")),
     table(...slopes),
   ];
+}
+
+/**
+ * What a score's kernels ask memory for on a GPU by setting of the inspector, and what chunks of edges share.
+ * @param {Checked} result
+ */
+function inspectedTable({ inspected, chunks }) {
+  /** @type {Row[]} */
+  const rows = Object.entries(inspected?.bytes ?? {}).map(([setting, bytes]) => [
+    `inspect = ${setting}`,
+    `${short(bytes)}B`,
+  ]);
+  if (chunks) {
+    rows.push([`entities, once a chunk of ${chunks.edges}`, whole(chunks.entities)]);
+    rows.push(["relations, once a chunk", whole(chunks.relations)]);
+    rows.push([`relations, ${chunks.group} chunks sorted together`, whole(chunks.relations_sorted)]);
+  }
+  if (!rows.length) return [];
+  const counted = inspected ? `asked of a GPU's memory by ${whole(inspected.triples)} triples` : "counted";
+  return [h("div.ch", h("h3", "Inspector"), h("span.label", counted)), table(...rows)];
 }
 
 /**
@@ -175,6 +201,7 @@ export function showTraffic(result) {
       ...graphTables(result),
       ...preparedTable(result),
       ...gradientTable(result),
+      ...inspectedTable(result),
       costTable(result),
       machineTable(machine),
     ].flatMap((part) => part ?? []),

@@ -33,6 +33,15 @@ export function showBlank(run) {
   );
 }
 
+/**
+ * A worker has it, and its data and kernels are made, which its header names.
+ * @param {Run} run
+ */
+export function showBegun(run) {
+  const sentence = run.repeated ?? "What it measures is drawn here as it comes.";
+  byId("run-main").replaceChildren(message("spin", `Run ${run.number} has begun`, sentence));
+}
+
 function clearColumns() {
   for (const id of ["run-detail", "run-traffic", "run-plane"]) byId(id).replaceChildren();
   byId("run-plane").hidden = true;
@@ -297,6 +306,7 @@ function showCheck(result) {
   );
   const sub = h(
     "span.sub",
+    result.results ? `each of ${many(result.results.length, "result")}; ` : "",
     `all ${whole(result.rows_checked)} rows; largest error ${bounded}, relative error ${error}`,
   );
   const sign = h(
@@ -307,8 +317,16 @@ function showCheck(result) {
   const held = contents(result);
   const data = `${shownData(set.name)} (${set.source}): ${held}`;
   const sizes = sizesInWords(result.sizes, result.sizes_from);
+  const { rounding } = result;
+  const share = rounding?.root_mean_square ?? null;
+  const stored = Object.entries(rounding?.tensors ?? {}).map(([name, storage]) => `${name}: ${storage}`);
+  const rounded = rounding
+    ? `${stored.join(", ")}, rounded before the run: against tables of float32, the result differs ${
+        share === null ? "by what is no number" : `by ${power(share, 1)} of it, in the root mean square`
+      }`
+    : "";
   const anew = result.repeated ? "begun anew: the worker that did it first died" : "";
-  const rest = [data, sizes, anew].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
+  const rest = [data, sizes, rounded, anew].filter(Boolean).flatMap((line) => [h("span"), h("span.dim", line)]);
   byId("run-check").replaceChildren(sign, text, h("span"), sub, ...rest);
 }
 

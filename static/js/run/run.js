@@ -11,6 +11,7 @@ import { say, showTab, tell, toggleDock } from "../page.js";
 import {
   isTimed,
   sizesInWords,
+  showBegun,
   showBlank,
   showFailure,
   showQueued,
@@ -21,6 +22,7 @@ import {
 import { batchSize, chosenTarget, hindrance, repeats, showTarget, showTuneSettings, tuneHindrance, tuneSettings, withCompiled, withPeers } from "./setup.js";
 import { send } from "../socket.js";
 import { emit, isCurrent, on, state } from "../state.js";
+import { startRecordings } from "../tuning/recordings.js";
 import { freshTuning, noteTuning } from "../tuning/tuning.js";
 /** @import { Failed, GoodFacts, Options, Result, Run, RunEvent, RunOrder, Sample, ShownProgram, Space, Target, Trial } from "../types.d.ts" */
 
@@ -233,7 +235,10 @@ function receive(event) {
   if (event.event === "result" || event.event === "failed") return end(going, event);
   if (event.event === "queued") showQueued(event);
   else if (event.event === "repeated") beginAnew(going, event.message);
-  else if (event.event === "progress") going.progress = event;
+  else if (event.event === "progress") {
+    if (!going.progress && going.status === "queued") showBegun(going);
+    going.progress = event;
+  }
   else if (event.event === "sample") addSample(going, event);
   else if (event.event === "space" || event.event === "trial") addTo(going, event);
   else if (event.event === "started") {
@@ -323,6 +328,7 @@ function resume() {
 export function startRuns() {
   showTarget(chosenTarget());
   startMachine();
+  startRecordings();
   byId("dock-body").addEventListener("input", paint);
   startData();
   startHistory();

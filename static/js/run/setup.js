@@ -3,6 +3,7 @@ import { byId, need, queryAll } from "../dom.js";
 import { badParameter } from "./machine.js";
 import { isConnected } from "../socket.js";
 import { isBroken, state } from "../state.js";
+import { chooseRecording, chosenRecording } from "../tuning/recordings.js";
 /** @import { RunOrder, Target } from "../types.d.ts" */
 
 /** @type {Target} */
@@ -24,21 +25,18 @@ const field = (id) => byId(id, HTMLInputElement);
 
 export const batchSize = () => Number(field("run-batch").value);
 export const repeats = () => Number(field("run-repeat").value);
-/** Of recorded spaces; none where there is a GPU. @returns {HTMLSelectElement | null} */
-const recordings = () => document.querySelector("#tune-recording");
 /** @returns {RunOrder["tune"]} */
 export const tuneSettings = () => ({
   trials: Number(field("tune-trials").value),
   search: /** @type {NonNullable<RunOrder["tune"]>["search"]} */ (byId("tune-search", HTMLSelectElement).value),
   seed: 0,
-  replay: recordings()?.value ?? "",
+  replay: chosenRecording(),
 });
 /** @param {NonNullable<RunOrder["tune"]>} tune */
 export function showTuneSettings({ trials, search, replay }) {
   field("tune-trials").value = String(trials);
   byId("tune-search", HTMLSelectElement).value = search;
-  const list = recordings();
-  if (list) list.value = replay ?? "";
+  chooseRecording(replay ?? "");
 }
 /** @param {Target} on */
 export const withPeers = (on) => field(on === "gpu" ? "run-peers" : "run-cpu-peers").checked;

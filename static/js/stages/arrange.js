@@ -5,7 +5,7 @@ import { activate, paneElements } from "./panes.js";
 import { say } from "../page.js";
 import { keep, on, state } from "../state.js";
 
-const LEAST = 120; // pixels of a pane
+const LEAST = 128; // pixels of a pane, as the style sheet has it for its height
 const STEP = 24;
 const AXES = /** @type {const} */ ({
   columns: { property: "gridTemplateColumns", orientation: "vertical", less: "ArrowLeft", more: "ArrowRight" },
@@ -29,7 +29,8 @@ const tracks = (axis) =>
  */
 function setTracks(axis, sizes) {
   const whole = sizes.reduce((sum, size) => sum + size, 0);
-  panes().style[AXES[axis].property] = sizes.map((size) => `minmax(0, ${((100 * size) / whole).toFixed(2)}fr)`).join(" ");
+  const least = axis === "rows" ? `${LEAST}px` : 0;
+  panes().style[AXES[axis].property] = sizes.map((size) => `minmax(${least}, ${((100 * size) / whole).toFixed(2)}fr)`).join(" ");
 }
 
 // The grid as the style sheet has it, and then as the reader has left one of as many columns and rows.
@@ -42,6 +43,17 @@ function arrange() {
     if (canArrange() && kept?.length === count && count > 1) setTracks(axis, kept);
   }
   placeSplits();
+}
+
+let arranged = "";
+
+// After an edit: where the panes stand depends on nothing else, and to look makes the browser lay all of them out.
+function rearrange() {
+  const shown = [...panes().children].map((pane) => (pane instanceof HTMLElement ? pane.dataset.shows : ""));
+  const key = JSON.stringify([shown, state.active, state.layout, document.documentElement.dataset.projector]);
+  if (key === arranged) return;
+  arranged = key;
+  arrange();
 }
 
 /**
@@ -168,7 +180,7 @@ function startDragging() {
 }
 
 export function startArranging() {
-  on("painted", arrange);
+  on("painted", rearrange);
   new ResizeObserver(arrange).observe(panes()); // another width may have other columns; it calls at once too
   startDragging();
 }

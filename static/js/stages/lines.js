@@ -159,17 +159,18 @@ export function paintRail(ids) {
   for (const { button, counter, total, own } of stages) {
     const count = ids.reduce((sum, id) => sum + (own[id] ?? 0), 0);
     button.classList.toggle("lit", count > 0);
-    const words = count > 0 ? count : total === "" ? unmade(button) : Number(total).toLocaleString("en");
+    const words = count > 0 ? count : Number(total) ? Number(total).toLocaleString("en") : unmade(button);
     setText(counter, String(words));
   }
 }
 
 /**
- * What stands in the place of a count: a stage that is made on demand waits for a pane, any other for its answer.
+ * What stands in the place of a count: one without lines cannot be made, one that is made on demand waits for a pane,
+ * any other for its answer.
  * @param {HTMLElement} button
  */
 const unmade = (button) =>
-  button.matches("[data-late]:not([aria-pressed='true'])") ? "on demand" : "…";
+  button.dataset.total === "0" ? "none" : button.matches("[data-late]:not([aria-pressed='true'])") ? "on demand" : "…";
 
 /**
  * @param {HTMLElement} element

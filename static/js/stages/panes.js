@@ -271,18 +271,25 @@ export function fitPanes() {
   root().dataset.count = String(state.panes.length);
 }
 
+// The pass that a pane stood at was of another model: of a new one it shows the end. The edit's answer brings it.
+function showEnds() {
+  state.panes = state.panes.map((pane) => ({ ...pane, at: null, diff: false, versus: null }));
+}
+
 export function startPanes() {
   startSwaps();
   on("before-swap", remember);
   on("busy", () => showStale(true));
+  on("own", showEnds);
   for (const pane of paneElements()) bodiesOf(pane).slice(0, 1).forEach(skipDeclarations);
   on("swapped", () => {
     if (!allThere()) return repaint();
-    restore();
+    // All that changes the style of the lines, before what asks where they are: they are laid out once.
+    showStale(isBroken());
     root().dataset.count = String(state.panes.length);
     activate(state.active);
+    restore();
     showChangedOnly();
-    showStale(isBroken());
     emit("painted", undefined);
   });
   // On a phone the passes are a tab of their own, over the same pane.

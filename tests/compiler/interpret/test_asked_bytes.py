@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,9 +11,17 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.compiler.interpret import asked_bytes as counting
 from explorer.compiler.interpret import kernels as interpreter
 from explorer.compiler.interpret.asked_bytes import asked_bytes
+from explorer.compiler.interpret.python import text as python
+from explorer.compiler.ir import kernels as ir
+from explorer.compiler.ir import loops
+from explorer.compiler.ir.node import walk
 from explorer.compiler.to_json import kernels_of
+from explorer.runtime.data.graphs import graph_from_edges
+from explorer.runtime.encode import layers, scores
+from explorer.runtime.encode.graph import encode
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 RANDOM = np.random.default_rng(7)
@@ -26,7 +35,7 @@ def compiled(name: str, options: dict[str, str | int | bool] | None = None, **si
 
 def triples(compilation: Any) -> dict[str, Any]:
     """Ids, and tensors of 9 entities and 4 relations."""
-    rows = {"entity": 9, "relation": 4}
+    rows = {"entity": 9, "relation": 4, "batch": B}
     graph = compilation.stages["graph"].program
     shape = {t.name: (*(rows[s] for s in t.sets), *(graph.size(dim) for dim in t.dims)) for t in graph.tensors}
     return {index: RANDOM.integers(0, 4, B) for index in "hrt"} | {n: np.zeros(s, np.float32) for n, s in shape.items()}
@@ -47,7 +56,7 @@ class Counted(np.ndarray[Any, Any]):
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)
         Counted.bytes += 4 * np.size(found)
-        return np.array(found) if np.ndim(found) else found
+        return np.array(found).view(Part) if np.ndim(found) else found
 
     def tolist(self) -> Any:
         return CountedList(super().tolist())
@@ -56,6 +65,14 @@ class Counted(np.ndarray[Any, Any]):
         plain = np.asarray(self)  # of a subclass NumPy would get an item in order to set it
         Counted.bytes += 4 * np.size(plain[key])
         plain[key] = value
+
+
+class Part(np.ndarray[Any, Any]):
+    """A part of one: where an index is looked for in it, halving asks for as many elements as its length has bits."""
+
+    def searchsorted(self, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+        Counted.bytes += 4 * (len(self).bit_length() - len(self))
+        return np.asarray(self).searchsorted(v, side, sorter)
 
 
 class CountedList(list[Any]):
@@ -69,13 +86,14 @@ class CountedList(list[Any]):
 def counted_by_the_interpreter(kernels: Any, arrays: dict[str, Any]) -> dict[str, int]:
     bound, begun = interpreter.bound, list[int]()
 
-    def counting(kernel: Any, inputs: Any, written: Any) -> Any:
+    def counting_bound(kernel: Any, inputs: Any, written: Any) -> Any:
         names = bound(kernel, inputs, written)
         buffers = {buffer.name for buffer in kernel.buffers}
         begun.append(Counted.bytes)
         return {name: value.view(Counted) if name in buffers else value for name, value in names.items()}
 
-    with mock.patch.object(interpreter, "bound", counting):
+    each_by_itself = mock.patch.object(python, "places_of", return_value=frozenset())  # loops' iterations
+    with mock.patch.object(interpreter, "bound", counting_bound), each_by_itself:
         interpreter.run_scheduled(kernels, arrays)
     ends = [*begun[1:], Counted.bytes]
     return {kernel.name: end - begin for kernel, begin, end in zip(kernels, begun, ends, strict=True)}
@@ -101,3 +119,70 @@ def test_what_chunks_look_for_in_shared_memory_is_not_asked_of_memory(name: str)
     arrays, kernels = triples(found), kernels_of(found.stages["kernels"].program)
     assert any("chunks" in kernel.template for kernel in kernels)
     assert asked_bytes(kernels, arrays) == counted_by_the_interpreter(kernels, arrays)
+
+
+def layer(options: dict[str, str | int | bool]) -> tuple[Any, dict[str, Any]]:
+    """The kernels of RGCN on a graph of 30 nodes and 200 edges of 3 types, and what they read."""
+    found = compiled("rgnn/rgcn", options, F=8, G=8)
+    graph, module = layers.programs(found)
+    edges = zip(*(RANDOM.integers(0, most, 200).tolist() for most in (30, 3, 9)), strict=True)
+    encodings = encode(graph_from_edges(edges, [0] * 30, 3))
+    shapes = {tensor.name: layers.tensor_shape(graph, tensor, encodings.counts) for tensor in graph.tensors}
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    return kernels_of(found.stages["kernels"].program), layers.program_inputs(graph, module, encodings, zeros)
+
+
+GRADIENTS_BY_CHUNKS = {"grad": True, "inspect": "chunks", "inspect_edges": 8, "inspect_group": 2}
+
+
+def made(name: str) -> tuple[Any, dict[str, Any]]:
+    if name.startswith("layer"):
+        return layer({"grad": name.endswith("gradients")})
+    if name == "balanced layer":
+        return layer({"split": "rows", "balance": True})
+    found = compiled("kge/transr", GRADIENTS_BY_CHUNKS, D=32, K=32)
+    arrays = triples(found)
+    encoding = scores.encode(scores.graph_of(found), found.stages["loops"].program, arrays)
+    return kernels_of(found.stages["kernels"].program), {**arrays, **encoding.arrays}
+
+
+@pytest.mark.parametrize("name", ["layer", "layer's gradients", "balanced layer", "score's gradients"])
+@pytest.mark.parametrize("most", [200, counting.MOST_AT_ONCE])
+def test_iterations_at_once_ask_for_what_each_by_itself_does(
+    name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts of any size; also where a place in a list is what a counter held before it was added to."""
+    monkeypatch.setattr(counting, "MOST_AT_ONCE", most)
+    kernels, arrays = made(name)
+    asked, counted = asked_bytes(kernels, dict(arrays)), counted_by_the_interpreter(kernels, dict(arrays))
+    assert asked.keys() == counted.keys()
+    atomic = {k.name for k in kernels if any(isinstance(node, ir.AtomicAccumulate) for node in walk(k))}
+    assert {n: b for n, b in asked.items() if n not in atomic} == {n: b for n, b in counted.items() if n not in atomic}
+    assert all(counted[name] / 3 <= asked[name] <= counted[name] for name in atomic)  # which reads and writes apart
+
+
+def test_what_counters_held_before_are_told_apart() -> None:
+    """In the order of the iterations, of any numbers that are added."""
+    array = np.array([[5, 7], [0, 2]])
+    place = (np.array([0, 1, 0, 0, 1]), np.array([1, 0, 1, 0, 0]))
+    before = counting._before(array, place, np.array([1, 2, 3, 4, 5]))
+    assert before.tolist() == [7, 0, 8, 5, 2]
+
+
+def test_what_numbers_decide_is_not_counted() -> None:
+    """A condition on an element of a table: neither of the kernel nor of those that go by what it stores."""
+    index, table = (loops.Buffer(name=n, kind=k, extents=(4,), origin=()) for n, k in (("i", "index"), ("x", "input")))
+    load = loops.Load(result="v", buffer="x", indices=("b",), origin=())
+    store = loops.Store(target="i", indices=("b",), function="copy", operands=("b",), origin=())
+    where = ir.Where(left="v", comparison="<", right=1, body=(store,), origin=())
+    body = (ir.Loop(variable="b", extent=4, body=(load, where), bind="block", origin=()),)
+    first = ir.ScheduledKernel(
+        name="first", template="t", sizes=(), buffers=(index, table), threads=32, schedule=(), body=body, origin=()
+    )
+    read = loops.Load(result="p", buffer="i", indices=("b",), origin=())
+    inner = ir.Loop(variable="q", lower="p", extent=4, body=(load,), origin=())
+    second = replace(first, name="second", body=(replace(body[0], body=(read, inner)),))
+    assert asked_bytes((first, second), {"x": np.zeros(4, np.float32)}) == {}
+    assert asked_bytes((second,), {"x": np.zeros(4, np.float32), "i": np.array([0, 1, 4, 2])}) == {
+        "second": 4 * (4 + 9)
+    }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from explorer.compiler.interpret.guarded import OutsideError, guarding
 from explorer.compiler.interpret.loops import run_kernel
 from explorer.compiler.ir.parse import parse_kernel
 
@@ -51,3 +53,50 @@ def test_one_index_reaches_into_all_of_an_array_and_what_was_never_stored_is_no_
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     found = run_kernel(parse_kernel(FLAT), {"x": x})["out"]
     np.testing.assert_array_equal(found, [[0, 1, np.nan], [3, 4, np.nan]])
+
+
+ROWS = """kernel f  template traversal
+  size D = 4
+  param x[n, D]
+  output out[n]
+  parallel for i in 0..n
+    row y[D, 2]
+    acc s = 0.0
+    for d in {first}..{last}
+      for z in 0..2
+        index p = d {moved}
+        e = x[i, d]
+        y[{at}] = e
+        v = y[{at}]
+        s += v
+    out[i] = s
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "moved", "at", "outside"),
+    [
+        (0, "D", "+ 0", "p, z", ""),
+        (0, "D", "+ 1", "p, z", "y[4, 0..2] of y[4, 2]"),
+        (0, "D", "- 1", "p, z", "y[-1, 0..2] of y[4, 2]"),
+        (1, "D", "- 1", "p, z", ""),
+        (0, 3, "+ 1", "p, z", ""),
+        (0, "D", "* 2", "p, z", "y[4, 0..2] of y[4, 2]"),
+        (0, 2, "* 2", "p, 1", ""),
+        (0, "D", "* 0", "z, d", "y[0..2, 2] of y[4, 2]"),
+        (0, "D", "// 2", "p, z", ""),
+        (0, "D", "- d", "4, z", "y[4, 0..2] of y[4, 2]"),
+    ],
+)
+def test_a_row_is_checked_wherever_an_index_is_not_known_to_be_inside(
+    first: int, last: str | int, moved: str, at: str, outside: str
+) -> None:
+    program = parse_kernel(ROWS.format(first=first, last=last, moved=moved, at=at))
+    x = np.ones((3, 4), np.float32)
+    with guarding():
+        if not outside:
+            assert run_kernel(program, {"x": x})["out"][0] > 0
+            return
+        with pytest.raises(OutsideError) as error:
+            run_kernel(program, {"x": x})
+    assert str(error.value) == outside

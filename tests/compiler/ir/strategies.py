@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from explorer.compiler.ir import graph
 from explorer.compiler.ir.functions import TABLE
-from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.module import Module, Packing
 from explorer.compiler.ir.node import Names
 from tests.compiler.ir.decoupled import dlc_programs, slc_programs
 from tests.compiler.ir.drawing import FLOATS, HINTS, ORIGIN, SMALL, Draw, kernels
@@ -21,8 +21,17 @@ def modules(draw: Draw) -> Module:
     """Modules of up to three programs of one IR."""
     programs = draw(st.lists(draw(st.sampled_from([kernels(), slc_programs(), dlc_programs()])), max_size=3))
     gradients = draw(st.lists(st.tuples(st.sampled_from(HINTS), st.sampled_from(HINTS)), max_size=2))
-    name, result = draw(st.sampled_from(HINTS)), draw(st.sampled_from(HINTS))
-    return Module(name=name, result=result, gradients=tuple(gradients), programs=tuple(programs), origin=ORIGIN)
+    hints = st.sampled_from(HINTS)
+    rows = st.builds(Packing, hints, st.one_of(hints, st.integers(1, 9)), st.lists(hints, min_size=1).map(tuple))
+    packed = tuple(draw(st.lists(rows, max_size=2)))
+    return Module(
+        name=draw(hints),
+        result=draw(hints),
+        gradients=tuple(gradients),
+        programs=tuple(programs),
+        packed=packed,
+        origin=ORIGIN,
+    )
 
 
 @st.composite

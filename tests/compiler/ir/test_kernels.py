@@ -128,7 +128,10 @@ scheduled Sums  template traversal  threads 64
 """
 """Four groups of eight lanes share a segment, and put their sums together."""
 
-PROGRAMS = {"warps": WARPS, "tiles": TILES, "groups": GROUPS}
+PARTS = WARPS.replace("acc s = 0.0", "acc s = 0.0\n        shared parts[32]").replace("32 lanes", "32 lanes in parts")
+"""The same sum, whose parts go through shared memory."""
+
+PROGRAMS = {"parts": PARTS, "warps": WARPS, "tiles": TILES, "groups": GROUPS}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -293,6 +296,16 @@ BROKEN = [
     ),
     (WARPS, "          y[d] = e * 2.0", "          s = d\n          y[d] = e * 2.0", "of all iterations over d"),
     (WARPS, "          s += e1 * e1", "          s += e1 * e1\n          x = s", "s is read before its parts"),
+    (PARTS, "parts[32]", "parts[16]", "parts is no tile of 32 numbers in shared memory"),
+    (PARTS, "in parts", "in rows", "rows is no tile of 32 numbers in shared memory"),
+    (PARTS, "e2 = z[d3]", "e2 = parts[d2]", "parts is there for the parts of sums alone"),
+    (PARTS, "z[d] = e * 3.0", "parts[3] = e", "parts is there for the parts of sums alone"),
+    (
+        PARTS.replace("        shared parts[32]\n", ""),
+        "    for w",
+        "    shared parts[32]\n    for w",
+        "parts is not a warp's own",
+    ),
     (GROUPS, "apart 8", "apart 4", "it joins fewer than all that hold parts of y"),
     (GROUPS, "4 lanes apart 8", "32 lanes", "it joins lanes that hold different elements of y"),
     (GROUPS, "        reduce y", "          reduce y", "the loop over z takes the lanes that it joins apart"),

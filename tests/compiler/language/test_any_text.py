@@ -53,6 +53,7 @@ def check_anything(text: str) -> None:
 @example("\ud800")
 @example("score f(h: entity, r: relation, t: entity): return")
 @example("\r\r\n \r")
+@example("\x1e")
 def test_any_characters(text: str) -> None:
     check_anything(text)
 

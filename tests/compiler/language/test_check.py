@@ -48,8 +48,6 @@ def labels(result: CheckResult) -> list[tuple[str, str]]:
         ("h = b[r]\nreturn b[r]", "1:1-2", "'h' is an index and cannot be assigned: choose another name"),
         ("D = 3\nreturn b[r]", "1:1-2", "'D' is a size and cannot be assigned: choose another name"),
         ("return b[r]\nx = 3", "2:1-6", "nothing after 'return' is computed"),
-        ("return E[h]", "1:8-12", "a score is one number for each triple, but this is [D]"),
-        ("return P[r]", "1:8-12", "a score is one number for each triple, but this is [D, K]"),
         ("return 3", "1:8-9", "the score is the same for every triple: it uses none of h, r, t"),
         ("return sum(sum(w0))", "1:8-20", "the score is the same for every triple: it uses none of h, r, t"),
         ("param E[entity, D]\nreturn b[r]", "1:7-8", "'E' is declared in line 3 already: choose another name"),
@@ -106,10 +104,6 @@ def test_fixes_name_what_to_use() -> None:
     assert fixes("return norm(sum(w0[h]))") == [(f"Declare {declared}", "4:59-67", declared)]
     assert fixes("return b[r] // 2") == []
     assert fixes("param w[Q]\nreturn dot(E[h], w)") == [("Declare dim Q = 64", "2:1-1", "dim Q = 64\n")]
-    assert fixes("return E[h]") == [
-        ("Use norm(E[h])", "5:12-16", "norm(E[h])"),
-        ("Use sum(E[h])", "5:12-16", "sum(E[h])"),
-    ]
 
 
 def test_sizes_are_overridden() -> None:
@@ -127,7 +121,7 @@ def test_sizes_are_overridden() -> None:
         ("D = 1e3", "1:9-12", "the size 'D' is a whole number from 1 to 65,536"),
         ("D = K", "1:9-10", "unknown size 'K'"),
         ("K = 2, D = 2 * k", "1:20-21", "unknown size 'k': did you mean 'K'?"),
-        ("K = 2, D = K / 2", "1:18-19", "a size is computed with +, -, * and //"),
+        ("K = 2, D = K / 2", "1:18-19", "a size is computed with +, -, *, // and %"),
         ("D = 4 // (2 - 2)", "1:11-13", "division by zero"),
         ("D = 4 - 5", "1:9-14", "the size 'D' is from 1 to 65,536, not -1"),
         ("D = 999999999 * 999999999", "1:9-30", "a size is at most 65,536, and 999999999 * 999999999 is far more"),
@@ -170,37 +164,50 @@ def test_a_size_of_a_run_is_checked_at_its_declaration() -> None:
 @pytest.mark.parametrize(
     ("parameters", "where", "message"),
     [
-        ("(h: entity, t: entity)", "1:8-30", "a score is of a triple: f(h: entity, r: relation, t: entity)"),
-        ("()", "1:8-10", "a score is of a triple: f(h: entity, r: relation, t: entity)"),
-        ("(r: relation, h: entity, t: entity)", "1:8-43",
-         "a score is of a triple: f(h: entity, r: relation, t: entity)"),
+        ("()", "1:8-10", "a score is of ids, each of a set: f(h: entity, r: relation, t: entity)"),
+        ("(h: entity, t: blocks of entity)", "1:23-39", "an id of a score is of a set, not of 'blocks': t: entity"),
+        ("(h: entity, t: batch)", "1:23-28",
+         "'batch' is a set that every score has: choose another name for the index set"),
+        ("(h: entity, t: norm)", "1:23-27", "'norm' is a built-in function: choose another name for the index set"),
         ("(h: entity, r, t: entity)", "1:20-21", "'r' needs its index set: 'r: entity' or 'r: relation'"),
         ("(h: entity, r: rel, t: entity)", "1:23-26", "unknown index set 'rel': did you mean 'relation'?"),
         ("(h: entity, r: node, t: entity)", "1:23-27",
-         "unknown index set 'node': a score has entity and relation"),
+         "unknown index set 'node': no tensor is over it"),
         ("(h: entity, h: relation, t: entity)", "1:20-21", "the parameter 'h' is there twice"),
     ],
 )  # fmt: skip
-def test_a_score_is_of_a_triple(parameters: str, where: str, message: str) -> None:
+def test_a_score_is_of_ids(parameters: str, where: str, message: str) -> None:
     text = f"score f{parameters}:\n    param E[entity, 4]\n    return norm(E[t])\n"
     assert (where, message) in found(check(text))
 
 
 @pytest.mark.parametrize(
-    ("parameters", "fixed"),
+    ("header", "fixed"),
     [
-        ("(h: entity, t: entity)", "(h: entity, r: relation, t: entity)"),
-        ("(r: relation, a: entity, b: entity)", "(a: entity, r: relation, b: entity)"),
-        ("(t: entity)", "(t: entity, r: relation, h: entity)"),
-        ("(r: entity)", "(r: entity, rel: relation, t: entity)"),
-        ("()", "(h: entity, r: relation, t: entity)"),
+        ("h, r, t", "h: entity, r: relation, t: entity"),
+        ("h: entity, r, t: entity", "h: entity, r: relation, t: entity"),
+        ("h, r, t: when", "h: entity, r: relation, t: when"),
     ],
 )
-def test_the_fix_of_a_header_keeps_its_names(parameters: str, fixed: str) -> None:
-    diagnostics = check(f"score f{parameters}:\n    return 1\n").diagnostics
-    assert fixed in [fix.replacement for entry in diagnostics for fix in entry.fixes]
-    relation = fixed.split(": relation")[0].split()[-1]
-    assert check(f"score f{fixed}:\n    param bias[relation]\n    return bias[{relation}]\n").graph
+def test_ids_are_of_the_sets_whose_tensors_they_index(header: str, fixed: str) -> None:
+    over = "when" if "when" in header else "entity"
+    text = (
+        f"score f({header}):\n    param E[entity, 4], R[relation, 4], T[{over}, 4]\n    return dot(E[h] * R[r], T[t])\n"
+    )
+    told = check(text).diagnostics
+    assert told
+    assert all("needs its index set" in each.message for each in told)
+    (fix,) = {fix for each in told for fix in each.fixes}
+    lines = text.split("\n")
+    assert fix.span.line == fix.span.end_line == 1
+    line = lines[0][: fix.span.column - 1] + fix.replacement + lines[0][fix.span.end_column - 1 :]
+    assert line == f"score f({fixed}):"
+    assert check("\n".join([line, *lines[1:]])).graph
+
+
+def test_an_id_that_indexes_nothing_is_of_no_set() -> None:
+    text = "score f(h, r):\n    param E[entity, 4]\n    return dot(E[h], E[h])\n"
+    assert [each.fixes for each in check(text).diagnostics] == [(), ()]
 
 
 def test_the_maps_may_have_any_names() -> None:

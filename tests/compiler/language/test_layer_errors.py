@@ -46,11 +46,20 @@ def fixes(body: str) -> list[str]:
     ('e["a"] = e.src.incoming_edges', "2:14-34",
      "'e.src.incoming_edges' is what a loop goes over: for e in e.src.incoming_edges():"),
     ('e["a"] = n.x', "2:14-15", "unknown name 'n'"),
-    ('e["a"] = sum(x[f.src] for f in e.dst.incoming_edges())', "2:36-58",
-     "in a loop over edges there are no further edges to go over"),
+    ('e["a"] = sum(x[f.src] * w[e] for f in e.dst.incoming_edges())', "2:31-32",
+     "'e' is not of the edges of e.dst: this reduction sees 'f' alone"),
+    ('e["a"] = sum(x[f.src] for f in e.dst.incoming_edges(e.src))', "2:57-62",
+     "e.dst.incoming_edges(e.src) goes over e.dst's edges of a type that some of them have"),
+    ('e["a"] = sum(x[f.src] for f in e.src.incoming_edges(e.etype))', "2:57-64",
+     "e.src.incoming_edges(e.etype) goes over e.src's edges of a type that some of them have"),
+    ('e["a"] = sum(w[f] for f in e.src.incoming_etypes())', "2:32-55",
+     "e.src.incoming_etypes() goes over the types of a node's edges, in a loop over nodes"),
+    ('e["a"] = w[e]\n    e["b"] = sum(f["a"] for f in e.src.incoming_edges())', "3:18-24",
+     "'a' of f is written in this same loop: read it in a loop of its own, behind"),
     ('e["a"] = w[e] @ W[e.etype]', "2:14-31", "'@' multiplies vectors and matrices, but the left is a number"),
     ('e["a"] += 1', "2:5-11", "'a' has no value yet: '+=' changes what is there"),
-    ('e.dst["a"] += 1', "2:5-15", "a loop writes data on its own element only, not on 'e.dst'"),
+    ('e.dst["a"] = 1', "2:5-15", "a loop writes data on its own element only, not on 'e.dst'"),
+    ('e.dst["a"] -= 1', "2:5-15", "a loop writes data on its own element only, not on 'e.dst'"),
     ('e["norm"] = 1', "2:7-13", "'norm' is given by the graph: choose another name for the data"),
     ('e["w"] = 1', "2:7-10", "'w' is declared in line 3: choose another name for the data"),
     ('e["a b"] = 1', "2:7-12", "the name of data is of ASCII letters, digits and '_', at most 64 of them"),
@@ -59,7 +68,8 @@ def fixes(body: str) -> list[str]:
     ("e = w[e]", "2:5-6", "'e' is an index and cannot be assigned: choose another name"),
     ("param K[etype]", "2:11-19", "tensors are declared at the beginning of the definition, outside of loops"),
     ("for n in g.nodes(): y = 1", "2:14-23", "a loop over the graph stands in no other loop"),
-    ("for f in e.src.incoming_edges(): y = 1", "2:14-36", "in a loop over edges there are no further edges to go over"),
+    ("for f in e.src.incoming_edges(): y = 1", "2:14-36",
+     "a loop over edges has no loop over those of e.src: a sum or another reduction has"),
     ("for e in g.edges(): y = 1", "2:14-23", "a loop over the graph stands in no other loop"),
     ("relu(w[e])", "2:5-15", "the value of 'relu' is used nowhere: give it a name"),
     ('y = max(e.w, "a")', "2:18-21", "'\"a\"' is a name of data, not a value"),
@@ -102,6 +112,65 @@ def test_in_a_loop_over_a_nodes_edges(statement: str, where: str, message: str) 
     found_there = errors(INNER.format(statement))
     assert found_there[0] == (where, message)
     assert [entry for _, entry in found_there[1:] if "unknown data" not in entry] == []
+
+
+@pytest.mark.parametrize(("statement", "where", "message"), [
+    ('n["h"] = 1', "4:9-19", """'n["h"]' would be written once for each type: += sums over the types"""),
+    ('n["h"] += sum(w[e] for e in n.incoming_edges())', "4:37-55",
+     "in a loop over the types of n's edges, those of one type are gone over"),
+    ('n["h"] += sum(w[e] for e in n.outgoing_edges(r))', "4:54-55",
+     "n.outgoing_edges(r) goes over n's edges of a type that some of them have"),
+    ('r["h"] = sum(w[e] for e in n.incoming_edges(r))', "4:9-10",
+     "'r' is no node and no edge: data stands on nodes and edges"),
+    ('for e in n.incoming_edges(r):\n            n["h"] += w[e]\n        y = n["h"]', "6:13-19",
+     "'h' is summed in this loop: its value is known behind the loop"),
+    ('y = n["k"]\n        n["k"] += 1', "4:15-18", "'k' is read before it is written: line 9 writes it"),
+    ("for e in g.edges(): y = 1", "4:18-27", "a loop over the graph stands in no other loop"),
+    ("for s in n.incoming_etypes(): y = 1", "4:18-37",
+     "n.incoming_etypes() goes over the types of a node's edges, in a loop over nodes"),
+])  # fmt: skip
+def test_in_a_loop_over_the_types_of_a_nodes_edges(statement: str, where: str, message: str) -> None:
+    """Line 3 of the body is the loop's."""
+    body = 'for n in g.nodes():\n    n["u"] = n.x\n    for r in n.incoming_etypes():\n        '
+    assert errors(f'{body}{statement}\nreturn n["u"]') == [(where, message)]
+
+
+@pytest.mark.parametrize(("body", "where", "message"), [
+    ('for n in g.nodes():\n    g["h"] = n.x', "2:5-17", "data of the graph is a sum over its elements"),
+    ('g["h"] += 1', "1:1-12", "data of the graph is a sum over its elements"),
+    ('for n in g.nodes():\n    g["h"] += 1', "2:15-16",
+     "this is the same for every node: a sum over all of them is of what they have"),
+    ('for n in g.nodes():\n    g["h"] += n.x\n    n["y"] = g["h"]', "3:14-20",
+     "'h' is summed in this loop: its value is known behind the loop"),
+    ('for n in g.nodes():\n    for e in n.incoming_edges():\n        g["h"] += e.w\n    n["y"] = g["h"]', "4:14-20",
+     "'h' is summed in this loop: its value is known behind the loop"),
+    ('for n in g.nodes():\n    g["h"] += n.x\n'
+     'for n in g.nodes():\n    n["y"] = g["h"] * n.x\n    g["h"] += n["y"]', "5:5-11",
+     "'h' is read in this loop, which sums it: its value is known behind the loop"),
+    ('for n in g.nodes():\n    n["y"] = g["k"]', "2:16-19", "unknown data 'k' of the graph"),
+    ('for n in g.nodes():\n    for r in g.etypes():\n        n["y"] += 1', "2:14-24",
+     "a loop over the graph stands in no other loop"),
+])  # fmt: skip
+def test_data_of_the_graph_and_of_types(body: str, where: str, message: str) -> None:
+    assert errors(f'{body}\nfor n in g.nodes():\n    n["z"] = n.x\nreturn n["z"]')[:1] == [(where, message)]
+
+
+def test_the_types_of_a_nodes_edges_are_offered_for_all_types() -> None:
+    body = layer(
+        'for n in g.nodes():\n    for r in g.etypes():\n        n["y"] += x[n] * dot(W[r][0], q)\nreturn n["y"]'
+    )
+    (diagnostic,) = check(body).diagnostics
+    assert [fix.replacement for fix in diagnostic.fixes] == ["n.incoming_etypes()"]
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    ('edge_softmax(g, "a", by=node)', "'edge_softmax' is divided by the type of edges: by=etype"),
+    ('edge_softmax(g, "a", of=etype)', "'edge_softmax' has no parameter 'of'"),
+    ('edge_softmax(g, "b", by=etype)', "unknown data 'b' of an edge: edges have a, w"),
+])  # fmt: skip
+def test_a_softmax_is_divided_by_types_alone(call: str, message: str) -> None:
+    found_there = errors(f'for e in g.edges():\n    e["a"] = w[e]\n{call}\nreturn e["a"]')
+    assert message in [each for _, each in found_there]
 
 
 @pytest.mark.parametrize(("body", "expected"), [
@@ -223,7 +292,8 @@ def test_negatives_belong_to_scores() -> None:
      "a score has no loops over elements: it computes the same for every triple"),
     ('h["a"] = 2', "3:5-11", "a score has no data on elements: assign to a name"),
     ('x = h["a"]', "3:9-15", "'h' is no node and no edge of a layer: it has no data"),
-    ("x = sum(B[r] for e in h.edges())", "3:13-36", "scores have no comprehensions over elements"),
+    ("x = sum(B[r] for e in h.edges())", "3:27-28",
+     "'h' is no set of negatives: a loop has nothing to go over"),
     ('edge_softmax(h, "a")', "3:5-17", "edge_softmax belongs to layers: a score has no edges"),
 ])  # fmt: skip
 def test_what_a_score_has_not(lines: str, where: str, message: str) -> None:
@@ -242,3 +312,16 @@ def test_deep_loops_are_one_diagnostic() -> None:
 def test_too_many_operations_through_loops() -> None:
     body = "for e in g.edges():\n" + "".join(f"    y{i} = e.w * 2\n" for i in range(600)) + "return x"
     assert "a definition has at most 1,000 operations" in [message for _, message in errors(body)]
+
+
+@pytest.mark.parametrize(("lines", "where", "message"), [
+    ('for e in g.edges():\n        e.dst["a"] += w[e]\n        e["y"] = e.dst["a"]', "5:18-28",
+     "'a' is summed in this loop: its value is known behind the loop"),
+    ('for n in g.nodes():\n        n["o"] = 1.0\n    for e in g.edges():\n        e["y"] = e.dst["o"]\n'
+     '        e.dst["o"] += w[e]', "7:9-19", "'o' of other nodes is read in this same loop: the order would count"),
+    ('for n in g.nodes():\n        for e in n.incoming_edges():\n            e.src["a"] += w[e]', "5:13-23",
+     "a loop writes data on its own element only, not on 'e.src'"),
+])  # fmt: skip
+def test_a_sum_along_a_map(lines: str, where: str, message: str) -> None:
+    text = f"layer f(g: graph):\n    param w[edge]\n    {lines}\n    return e['y']\n".replace("'y'", '"y"')
+    assert (where, message) in found(check(text)), found(check(text))

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import explorer
-from tests.compiler.forms import FORMS
+from tests.compiler.by_form.forms import FORMS
+from tests.compiler.by_form.set_forms import SET_FORMS, inputs_of
+from tests.compiler.by_form.set_structures import SHAPES
 from tests.compiler.models import draw_inputs
-from tests.compiler.set_forms import SET_FORMS, SHAPES, inputs_of
 
 from .helpers import check
 

@@ -49,7 +49,7 @@ IN_BAGS = [
     ),
     (
         'return edge_softmax(b, "x")',
-        [("4:12-32", "'edge_softmax' is of the edges of a layer's graph, and this is an op")],
+        [("4:12-32", "'edge_softmax' is of the edges of a graph or the nonzeros of a matrix")],
     ),
     (
         "return max(T[i], T[i] for i in b)",
@@ -90,7 +90,19 @@ IN_MATRICES = [
         'for i in A.row():\n    i["y"] = sum(X[j] for j in A.row(i))\nreturn i["y"]',
         [("4:14-21", "'A.row' lacks its row: it is A.row(i)")],
     ),
-    ('for i in A.cols():\n    i["y"] = 1\nreturn i["y"]', [("4:16-20", "'A' has no 'cols'")]),
+    ('for i in A.columns():\n    i["y"] = 1\nreturn i["y"]', [("4:16-23", "'A' has no 'columns'")]),
+    (
+        'for i in A.rows():\n    i["y"] = sum(a for k, a in A.col(i))\nreturn i["y"]',
+        [("5:36-44", "A.col(j) goes over the nonzeros of a column j, in a loop: for j in A.cols()")],
+    ),
+    (
+        'for j in A.cols():\n    j["y"] = sum(a for k, a in A.col())\nreturn j["y"]',
+        [("5:36-43", "'A.col' lacks its column: it is A.col(j)")],
+    ),
+    (
+        'for j in A.cols():\n    for i, a in A.col(j):\n        j["y"] += a\n        i["z"] = j["y"]\nreturn j["y"]',
+        [("7:22-28", "'y' is summed in this loop: its value is known behind the loop")],
+    ),
     ('for i, a in A.rows():\n    i["y"] = 1\nreturn i["y"]', [("4:12-13", "a loop over A.rows() has one variable")]),
     (
         'for z in A.nonzeros():\n    z["s"] = dot(X[z], X[z.col])\nreturn z["s"]',
@@ -208,7 +220,7 @@ WHOLE = [
     ),
     (
         "dim D = 4\nop f(b: bag of row, n: node):\n    param T[row, D]\n    return sum(T[i] for i in b)\n",
-        [("2:5-29", "an op is over bags, blocks or a sparse matrix")],
+        [("2:24-28", "unknown index set 'node': no tensor is over it")],
     ),
     (
         "dim D = 4\nop f(b: graph):\n    return 3\n",

@@ -240,7 +240,7 @@ def test_tensors_of_several_sets_and_of_none() -> None:
          "'[::-1]' would make 16,777,216 elements of a row: 1,048,576 are the most"),
         ("x = reshape(repeat(P[r], 40), -1)\nreturn sum(sum(windows(x, 40)))", "2:16-30",
          "'windows' would make 1,589,721 elements of a row: 1,048,576 are the most"),
-        ("return b[r] // 2", "1:13-15", "'//' divides sizes, and values divide by '/'"),
+        ("return b[r] // 2", "1:13-15", "'//' divides sizes and indices, and values divide by '/'"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit(body: str, place: str, message: str) -> None:

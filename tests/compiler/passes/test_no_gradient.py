@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import INPUTS, Setting, upstream_name
+from benchmarks.gpu_check import INPUTS, Setting, upstream_names
 from explorer.compiler.interpret.graph import run_graph
 from explorer.compiler.ir.graph import Constant, Elementwise, Graph
 from explorer.runtime.data.graphs import GraphPreset, generate
@@ -59,7 +59,7 @@ def drawn(compilation: explorer.Compilation) -> tuple[dict[str, Any], Any]:
     """Inputs by name, and a gradient of the result."""
     small = GraphPreset(num_nodes=11, num_edges=40, num_ntypes=3, num_etypes=4, reach=0.6)
     given = dict(INPUTS[compilation.family](Setting(None, 1, generate("small", small), 7), compilation))
-    return given, given.pop(upstream_name(compilation.stages["graph"].program))
+    return given, given.pop(upstream_names(compilation.stages["graph"].program)[0])
 
 
 def shifted(graph: Graph, name: str) -> Graph:

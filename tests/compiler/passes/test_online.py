@@ -92,7 +92,7 @@ def test_it_can_be_left_off():
 @pytest.mark.parametrize("online", [True, False])
 @pytest.mark.parametrize("on", ["graph", *STAGES])
 def test_random_graphs_and_large_logits(text, online, on):
-    compilation = compiled(text, counts=FEW_PAIRS, options={"online": online})
+    compilation = compiled(text, counts=FEW_PAIRS, options={"online": online}, on_demand=True)
     assert report(compilation, "online", "loops").changed == online
 
     @settings(max_examples=25, derandomize=True, deadline=None)

@@ -1,7 +1,7 @@
 """Prints a line for each text, forward and with gradients: hashes of its stages up to CUDA.
 
-    python -m tests.compiler.schedule.kernel_hashes - < model.emb
-    python -m tests.compiler.schedule.kernel_hashes --random 600 examples/rgnn/*.emb
+python -m tests.compiler.schedule.kernel_hashes - < model.emb
+python -m tests.compiler.schedule.kernel_hashes --random 600 examples/rgnn/*.emb
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import explorer
 from explorer.compiler.interpret.kernels import UNWRITTEN, run_scheduled, shared_tiles
 from explorer.compiler.ir.kernels import AtomicAccumulate, Loop, Where
 from explorer.compiler.ir.loops import Buffer, Load
+from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import VerificationError
 from explorer.compiler.ir.parse import parse_scheduled
 from explorer.compiler.ir.verify.kernels import verify_scheduled
@@ -190,18 +191,91 @@ def test_sizes_whose_tiles_do_not_fit_are_lowered(asked, taken):
     assert compilation.stages["cuda"].available
 
 
-@pytest.mark.parametrize("name", KGE)
+@pytest.mark.parametrize("text", [SLS, SLS.replace("T[row", "T[entity").replace("of row", "of entity")])
 @pytest.mark.parametrize("grad", [False, True])
-def test_candidates_are_the_reason_that_is_given(name, grad):
-    """A nest over candidates is of another form than a triple's: what it lacks of that form is no reason."""
-    (said,) = [s for s in refusals(KGE[name], inspect="chunks", negatives="tail:3", grad=grad) if "chunks" in s]
-    assert said.endswith(": nothing, for chunks are of triples with one score each, and these have 3 candidates")
+def test_sums_over_bags_are_the_reason_that_is_given(text, grad):
+    said = [s for s in refusals(text, inspect="chunks", grad=grad) if "chunks" in s]
+    assert said[-1] == "SLS: inspect=chunks: nothing, for no chunks are made of it, which are of a batch of triples"
 
 
-@pytest.mark.parametrize(("text", "grad"), [(KGE["transr"], True), (SLS, False), (SLS, True)])
-def test_gradients_and_sums_over_bags_are_the_reason_that_is_given(text, grad):
-    (said,) = [s for s in refusals(text, inspect="chunks", grad=grad) if "chunks" in s]
-    assert said.endswith(": inspect=chunks: nothing, for chunks are of a batch's scores, without gradients")
+def templates(text, **options):
+    """The templates of a text's kernels, but for those that clear sums."""
+    program = explorer.compile(text, options={"inspect": "chunks", **options}, on_demand=True).stages["kernels"].program
+    steps = program.programs if isinstance(program, Module) else (program,)
+    return {step.name: step.template for step in steps if not step.name.endswith("_clear")}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", KGE)
+def test_every_kernel_of_candidates_and_of_gradients_is_by_chunks(name):
+    """But for sums over a triple's candidates, of which the report says so."""
+    for options in ({"negatives": "tail:3"}, {"negatives": "head:2"}, {"grad": True}):
+        assert set(templates(KGE[name], **options).values()) == {"chunks"}, options
+    found = templates(KGE[name], grad=True, negatives="tail:3")
+    others = {each for each, template in found.items() if template != "chunks"}
+    said = [s.split(" is not")[0] for s in refusals(KGE[name], inspect="chunks", grad=True, negatives="tail:3")]
+    assert {said for said in said if said} == others
+
+
+def test_candidates_share_what_their_triple_chose():
+    """A chunk of 8 candidates, of two triples with one relation: its matrix is loaded once, repeated rows too."""
+    options = {"inspect": "chunks", "inspect_edges": 8, "inspect_group": 1, "negatives": "tail:4"}
+    text = KGE["transr"]
+    compilation = explorer.compile(text, sizes={"D": 9, "K": 9}, options=options, on_demand=True)
+    kernel = compilation.stages["kernels"].program
+    inputs = draw_inputs(compilation, batch=2, entities=50, relations=5)
+    inputs["r"], inputs["h"] = np.array([3, 3], np.int32), np.array([7, 8], np.int32)
+    inputs["t"] = np.arange(10, 18, dtype=np.int32)
+    loads = {table: run_scheduled((counting(kernel, table),), flat(inputs))["loads"] - UNWRITTEN for table in "EP"}
+    assert {row: int(count) // 9 for row, count in enumerate(loads["E"]) if count} == dict.fromkeys(
+        (7, 8, *range(10, 18)), 1
+    )
+    assert {row: int(count) // 81 for row, count in enumerate(loads["P"]) if count} == {3: 1}
+
+
+def flat(inputs):
+    """The inputs with candidates in one dimension, as kernels over all of them have them."""
+    return {name: a.reshape(-1) if a.dtype == np.int32 else a for name, a in inputs.items()}
+
+
+def added(chosen):
+    """How often the gradient of each matrix is added to, by edges that choose these, in whole matrices."""
+    options = {"inspect": "chunks", "inspect_edges": 8, "inspect_group": 1, "grad": True}
+    module = explorer.compile(KGE["rescal"], sizes={"D": 9}, options=options, on_demand=True).stages["kernels"].program
+    kernel = next(step for step in module.programs if "sum what edges add to grad_P by r" in step.schedule)
+    random = np.random.default_rng(0)
+    rows = {name: random.standard_normal((50, 9)).astype(np.float32) for name in ("E", "v4")}
+    rows |= {b.name: random.standard_normal((len(chosen), 9)) for b in kernel.buffers if b.kind == "temporary"}
+    inputs = {"r": np.array(chosen, np.int32), "h": np.arange(len(chosen), dtype=np.int32), **rows}
+    inputs["upstream"] = np.ones(len(chosen), np.float32)
+    inputs["grad_P"] = np.zeros((20, 9, 9), np.float32)  # as another kernel has cleared it
+    counted = run_scheduled((counting_sums(kernel, "grad_P"),), inputs | {"t": inputs["h"]})
+    counted = counted["adds"] - UNWRITTEN
+    assert not (counted % 81).any()
+    return {matrix: int(count) // 81 for matrix, count in enumerate(counted) if count}
+
+
+def counting_sums(kernel, table):
+    """A kernel that also counts how often it adds to each row or matrix of a table."""
+
+    def of(statement):
+        if isinstance(statement, Loop | Where):
+            return (replace(statement, body=tuple(s for child in statement.body for s in of(child))),)
+        if not isinstance(statement, AtomicAccumulate) or statement.target != table:
+            return (statement,)
+        one = {"target": "adds", "indices": statement.indices[:1], "function": "copy", "operands": (1,)}
+        return statement, replace(statement, **one)
+
+    extents = next(buffer.extents for buffer in kernel.buffers if buffer.name == table)
+    adds = Buffer(name="adds", kind="index", extents=extents[:1], origin=kernel.origin)
+    return replace(kernel, buffers=(*kernel.buffers, adds), body=of(kernel.body[0]))
+
+
+def test_a_matrix_that_several_edges_chose_is_added_to_once_a_chunk():
+    assert added([7] * 8) == {7: 1}
+    assert added(range(8)) == dict.fromkeys(range(8), 1)
+    assert added([5, 5, 9, 3, 9, 5, 3, 9]) == {5: 1, 9: 1, 3: 1}
+    assert added([5, 5, 9, 3, 9, 5, 3, 9, 5, 2, 5]) == {5: 2, 9: 1, 3: 1, 2: 1}
 
 
 def test_options_that_nothing_reads_are_named():

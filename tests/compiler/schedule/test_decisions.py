@@ -126,9 +126,9 @@ SMALL = {"spmm": {"D": 24}, "transr": {"D": 20, "K": 20}, "rgat_heads": {}, "rgc
 
 def other_values(path: Path) -> Iterator[tuple[str, Value]]:
     """For each decision that is asked for, its valid values but the usual one."""
-    found = explorer.compile(path.read_text(), sizes=SMALL.get(path.stem), on_demand=True).space()
-    for own in found.nests.values():
-        for each in own:
+    compilation = explorer.compile(path.read_text(), sizes=SMALL.get(path.stem), on_demand=True)
+    for nest in compilation.choosable().values():  # and not a space, which counts what goes together as well
+        for each in nest.dimensions():
             yield from ((f"{each.kernel}.{each.name}", value) for value in each.values if value != each.value)
 
 

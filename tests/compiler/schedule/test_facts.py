@@ -11,18 +11,8 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import (
-    INPUTS,
-    Case,
-    Setting,
-    all_cases,
-    compiled,
-    gradient_cases,
-    layer_cases,
-    op_cases,
-    signed,
-    triples,
-)
+from benchmarks._checked_cases import Case, all_cases, gradient_cases, layer_cases, op_cases
+from benchmarks.gpu_check import INPUTS, Setting, compiled, signed, triples
 from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.bounds.lookups import given_facts
@@ -32,7 +22,7 @@ from explorer.compiler.ir.verify.accesses import Extents
 from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.graphs import RelationalGraph
 from explorer.runtime.encode.batch import draw
-from explorer.runtime.encode.layers import upstream_name
+from explorer.runtime.encode.layers import upstream_names
 from tests.compiler.held_facts import BrokenFact, hold_facts
 from tests.compiler.swaps import ROOT
 
@@ -74,10 +64,10 @@ def prepared(case: Case, compilation: explorer.Compilation, shape: str) -> Prepa
 
 def inputs_of(case: Case, compilation: explorer.Compilation, setting: Setting) -> dict[str, Any]:
     if compilation.family == "score" and "grad" not in case.options:
-        return signed(case, draw(compilation, triples(), case.batch))
-    given = signed(case, INPUTS[compilation.family](setting, compilation))
+        return signed(case, compilation, draw(compilation, triples(), case.batch))
+    given = signed(case, compilation, INPUTS[compilation.family](setting, compilation))
     graph: Any = compilation.stages["graph"].program
-    upstream = given.pop(upstream_name(graph)) if "grad" in case.options else None
+    upstream = given.pop(upstream_names(graph)[0]) if "grad" in case.options else None
     assert compilation.encode is not None
     arrays, _ = compilation.encode(compilation, given, upstream)
     return arrays

@@ -54,6 +54,7 @@ def place(
 ) -> tuple[PlacedPieces, LastPieces | None, dict[str, np.ndarray]]:
     """The inspector of all pieces of a graph and, if nodes' last ones are `parted` from them, that of those; and what
     they fill."""
+
     def array(name: str, extent: str) -> Buffer:
         return Buffer(name=name, kind="index", extents=(extent,), origin=ORIGIN)
 

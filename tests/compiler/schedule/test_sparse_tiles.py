@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.compiler.compilation import compile_model
+from explorer.compiler.decisions import Schedule as Choices
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Index, Load
@@ -22,6 +23,7 @@ from explorer.compiler.schedule.segments.by_dots import schedule_dots
 from explorer.compiler.schedule.segments.by_nonzeros import schedule_nonzeros
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.staging.tile_bounds import UNBOUNDED, Interval, tile_bounds
+from explorer.compiler.to_json import kernels_of
 from tests.compiler.schedule.ragged import EXAMPLES, Schedule, arrays_for, kernel_of, largest_error, scheduled
 
 SHORT = (3, 0, 1, 5)
@@ -66,6 +68,45 @@ def test_the_bounds_of_a_preload_are_shown() -> None:
         " 8 x 64 of value, col, 4,096 bytes a block",
     ):
         assert line in made.schedule
+
+
+@pytest.mark.parametrize(("staged", "tiles"), [("indices", ["col_tile"]), ("values", ["value_tile"])])
+@pytest.mark.parametrize("size", [33, 128])
+def test_indices_and_values_are_staged_apart(staged: str, tiles: list[str], size: int) -> None:
+    chosen = Choices.parse(f"SpMM_0: strategy = rows, preload = 32, staged = {staged}")
+    text = (EXAMPLES / "spmm.emb").read_text()
+    stage = compile_model(text, sizes={"D": size}, schedule=chosen, on_demand=True).stages["kernels"]
+    (made,) = kernels_of(stage.program)
+    assert [name for name, _ in shared_tiles(made)] == tiles
+    assert f"staged = {staged}" in stage.text
+    kernel = kernel_of("spmm", size)
+    assert largest_error(kernel, [made], arrays_for(kernel, CUT)) < 1e-5
+
+
+def test_what_a_value_is_made_of_is_looked_up_again() -> None:
+    """A weight of an edge that comes of its ends: with values alone in shared memory, the end is read twice."""
+    text = """dim D = 32
+layer Weighted(g: graph):
+    input x[node, D], s[node]
+    for n in g.nodes():
+        n["h"] = sum(sigmoid(e.src.s) * e.src.x for e in n.incoming_edges())
+    return n["h"]
+"""
+    found = {}
+    for staged in ("both", "indices", "values"):
+        chosen = Choices.parse(f"Weighted_0: strategy = rows, preload = 32, staged = {staged}")
+        (made,) = kernels_of(compile_model(text, schedule=chosen, on_demand=True).stages["kernels"].program)
+        loads = [node.buffer for node in walk(made) if isinstance(node, Load)]
+        found[staged] = len(shared_tiles(made)), loads.count("src")
+    assert found == {"both": (2, 1), "indices": (1, 1), "values": (1, 2)}
+
+
+def test_values_that_there_are_none_of_are_not_staged() -> None:
+    chosen = Choices.parse("SLS_0: strategy = rows, preload = 32, staged = values")
+    stage = compile_model((EXAMPLES / "sls.emb").read_text(), schedule=chosen).stages["kernels"]
+    assert "staged = both" in stage.text
+    said = [each for report in stage.passes for each in report.refusals]
+    assert any("staged=values: both, for its elements have no values" in each for each in said), said
 
 
 def test_bounds_of_what_an_index_is_made_of() -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks.gpu_check import Case, Setting, check_gradients, check_rows
+from benchmarks._checked_cases import Case
+from benchmarks.gpu_check import Setting, check_gradients, check_rows
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.runtime.data.graphs import RelationalGraph
@@ -102,7 +103,7 @@ def test_a_sum_that_two_gradients_need_is_taken_once() -> None:
     assert len(writers) > 2  # the gradients of w_t and of W both read it
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("model", LAYERS)
 @pytest.mark.parametrize("edges", GRAPHS.values(), ids=GRAPHS)
 def test_gradients_on_the_emulator(compiler: str, model: str, edges: RelationalGraph) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu_check import ZOO
+from benchmarks._checked_cases import ZOO
 from tests.compiler.schedule.product_models import MODELS
 from tests.untiled import large, untiled
 

@@ -40,6 +40,8 @@ RUN = {
     "rgnn/hgt": ({}, {}, True),
     "embedding/sls": ({"D": 8}, {}, False),
     "embedding/spmm_coo": ({"D": 8}, {}, True),
+    "embedding/spmm_coo compressed": ({"D": 8}, {"encoding": "compressed"}, False),
+    "rgnn/rgat compressed": ({"F": 8, "G": 8}, {"encoding": "compressed", "compact": False}, True),
     "embedding/spattn": ({}, {}, True),
 }
 """By example: sizes, options, and whether it has its backward pass."""
@@ -71,7 +73,7 @@ def test_every_model_is_written_as_python_that_compiles(path, tmp_path):
         assert ("csrc/gradients.cu" in texts) == grad
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", RUN)
 def test_an_extension_passes_its_own_test_on_the_emulator(name, tmp_path):
     from tests.runtime.export.emulated import build, tried
@@ -141,7 +143,7 @@ def test_a_graph_is_encoded_as_the_runtime_does_it(data):
         np.testing.assert_array_equal(got.arrays[name].numpy(), array, err_msg=name)
         assert got.arrays[name].numpy().dtype == array.dtype
     np.testing.assert_array_equal(got.order.numpy(), want.edge_order)
-    got.invert(got.arrays["src_pair"], got.counts["src_pair"], "ends", "order")
+    got.invert(got.arrays["src_pair"], (got.counts["src_pair"],), "ends", "order")
     segments = want.segments("src_pair")
     np.testing.assert_array_equal(got.arrays["ends"].numpy(), segments.ptr)
     np.testing.assert_array_equal(got.arrays["order"].numpy(), segments.order)

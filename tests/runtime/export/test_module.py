@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 import pytest
@@ -37,7 +38,7 @@ class Exponential(Compiled):
 
     tensors = (Declared("E", (), (LENGTH,), True, True),)
     maps = ()
-    output, output_set, upstream = "out", "batch", "up"
+    outputs, output_sets, upstreams = ("out",), ("batch",), ("up",)
     slopes: ClassVar = {"E": "grad_E"}
     result = program(operator(exponential, ("E",), "out"))
     gradients = program(operator(exponential, ("E",), "out"), operator(slope, ("out", "up"), "grad_E"))
@@ -75,3 +76,62 @@ def test_ids_that_begin_anywhere_are_narrowed_to_ones_that_kernels_read():
     assert not found.data_ptr() % 16
     assert torch.equal(found, ids)
     assert narrow(found, "h", True).data_ptr() == found.data_ptr(), "what kernels can read stays where it is"
+
+
+def test_an_inverse_is_made_again_where_the_sets_have_other_sizes():
+    first, second = torch.tensor([0, 1, 2]), torch.tensor([1, 0, 1])
+    made = Indices(torch.device("cpu"), {}, {})
+    for sizes in ((3, 4), (6, 2), (3, 2)):  # of which two have as many pairs
+        made.found["inspected"] = {}
+        for found in ({}, {"inspected": {}}):
+            ids = first * sizes[1] + second
+            made.invert(ids, sizes, "ends", "order")
+            assert made.arrays["order"].tolist() == [0, 1, 2]
+            assert made.arrays["ends"].diff().nonzero().reshape(-1).tolist() == ids.tolist()
+            assert len(made.arrays["ends"]) == sizes[0] * sizes[1] + 1
+            assert made.found == found, "what inspectors found of another"
+            made.found["inspected"] = {}
+
+
+class Scaled(Compiled):
+    """2 E."""
+
+    tensors = (Declared("E", ("row", "col"), (3,), True, True), Declared("S", ("other",), (), True, False))
+    maps = ()
+    outputs, output_sets, upstreams = ("out",), ("row",), ("up",)
+    slopes: ClassVar = {"E": "grad_E"}
+    result = program(operator(lambda E: [2 * E], ("E",), "out"))
+    gradients = program(operator(lambda up: [2 * up], ("up",), "grad_E"))
+
+    def prepare(self, **given) -> Indices:
+        return Indices(torch.device("cpu"), {}, {})
+
+    def extents(self, counts) -> dict[str, int]:
+        return {}
+
+
+def test_rows_of_padding_are_zeros_and_have_no_gradient():
+    made = Scaled(row=4, col=2, padding={"row": 1, "col": 0})
+    live = torch.ones(4, 2, 3)
+    live[1] = live[:, 0] = 0
+    assert torch.equal((made.E != 0).float(), live)
+    for given in ({}, {"E": torch.randn(4, 2, 3, requires_grad=True)}):
+        made(S=torch.zeros(1), **given).sum().backward()
+        torch.testing.assert_close({"E": made.E, **given}["E"].grad, 2 * live)
+    with pytest.raises(ValueError, match=r"^the padding of row is row 1, but there are 1\.$"):
+        Scaled(padding={"row": 1})(S=torch.zeros(1), E=torch.zeros(1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("padding", "message"),
+    [
+        ({"rows": 0}, "Scaled has no parameter over rows to pad: they are over col, row."),
+        ({"other": 0}, "Scaled has no parameter over other to pad: they are over col, row."),
+        ({"row": 4}, "the padding of row is one of its rows, not 4."),
+        ({"row": -1}, "the padding of row is one of its rows, not -1."),
+        ({"col": True}, "the padding of col is one of its rows, not True."),
+    ],
+)
+def test_padding_that_is_no_row_is_refused(padding, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        Scaled(row=4, col=2, padding=padding)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import runpy
 import shutil
 import subprocess
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -40,15 +37,10 @@ def imported(tmp_path, monkeypatch):
     """The model's class as a program that uses the extension imports it; its operators are never called."""
 
     def load(text, grad=True):
+        from tests.runtime.export.imported import imported as package
+
         name = exported(tmp_path, text, grad)
-        package = package_of(name)
-        monkeypatch.syspath_prepend(tmp_path)
-        (tmp_path / package / "_C.py").write_text("")
-        called = SimpleNamespace(**{each: SimpleNamespace(default=None) for each in ("result", "start", "finish")})
-        monkeypatch.setattr(torch.ops, package, called, raising=False)
-        for each in [each for each in sys.modules if each.partition(".")[0] == package]:
-            monkeypatch.delitem(sys.modules, each)
-        return getattr(importlib.import_module(package), name)
+        return getattr(package(tmp_path, package_of(name), monkeypatch), name)
 
     return load
 
@@ -122,6 +114,20 @@ op SLS(b: bag of row):
     return sum(blocks[i] for i in b)
 """,
 }
+
+
+DECLARED = """
+dim D = 8
+op SLS(b: bag of row):
+    param T[time, D]
+    map known: entry -> time
+    return sum(T[i.known] for i in b)
+"""
+
+
+def test_a_declared_map_that_a_call_could_not_tell_apart_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"^known is what every such module is given by that name"):
+        exported(tmp_path / "made", DECLARED)
 
 
 @pytest.mark.parametrize("name", REFUSED)

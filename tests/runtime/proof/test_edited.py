@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from time import process_time
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 
 import explorer
+from explorer.compiler import interpret
 from explorer.compiler.edited.lines import match
 from explorer.compiler.edited.reading import EDITABLE, read_edited
 from explorer.compiler.edited.verdict import EditedStage
 from explorer.compiler.ir.node import Made
 from explorer.compiler.stages import lines_of
+from explorer.runtime.proof import prove
 from explorer.runtime.run import RunRequest, execute
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -177,7 +180,51 @@ def test_what_the_compiler_makes_is_no_edit_and_cuda_is_not_read_back() -> None:
     plain = compiled()
     same = plain.with_edited({"loops": plain.stages["loops"].text})
     assert verdict(same).verdict.status == "same"
+    assert "matches the reference on" in verdict(same).verdict.message
     assert same.stages["slc"] is plain.stages["slc"]
+
+
+@pytest.mark.parametrize(("stage", "runs"), [("loops", "run_kernel"), ("slc", "run_slc"), ("dlc", "run_dlc")])
+def test_of_an_edited_module_that_comes_to_the_same_one_program_is_run(
+    stage: str, runs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prove, "CASES", prove.CASES[:1])
+    ran, run = list[str](), getattr(interpret, runs)
+
+    def noted(program: Any, inputs: Any) -> Any:
+        ran.append(program.name)
+        return run(program, inputs)
+
+    monkeypatch.setattr(interpret, runs, noted)
+    plain = compiled("rgnn/rgat", grad=True)
+    text = plain.stages[stage].text
+    assert verdict(plain.with_edited({stage: text})).verdict.status == "same"
+    whole, ran[:] = list(ran), []
+    assert len(whole) > 5
+    name = re.findall(r"^ +(\w+) = ", text, re.MULTILINE)[-1]  # of the last program that has such a line
+    assert verdict(plain.with_edited({stage: re.sub(rf"\b{name}\b", "other_name", text)})).verdict.status == "matches"
+    assert 0 < len(ran) < len(whole) / 2
+
+
+def test_what_the_compiler_makes_is_called_wrong_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = interpret.run_kernel
+    monkeypatch.setattr(interpret, "run_kernel", lambda *given: {name: 2 * a for name, a in run(*given).items()})
+    plain = compiled()
+    found = verdict(plain.with_edited({"loops": plain.stages["loops"].text})).verdict
+    assert found.status == "same"
+    assert "what the compiler makes, and it is proven wrong: result[0] is" in found.message
+    assert found.difference is not None
+
+
+def test_what_kernels_came_to_before_is_no_answer_for_other_arrays() -> None:
+    """Of kernels, too, the others are not run again; and a wrong one is found behind those that were kept."""
+    plain = compiled("rgnn/rgat", grad=True)
+    text = plain.stages["kernels"].text
+    assert verdict(plain.with_edited({"kernels": text})).verdict.status == "same"
+    assert text.count("0.2") > 1
+    wrong = text[: text.rindex("0.2")] + "0.3" + text[text.rindex("0.2") + 3 :]
+    assert verdict(plain.with_edited({"kernels": wrong})).verdict.status == "wrong"
+    assert verdict(plain.with_edited({"kernels": text})).verdict.status == "same"
     assert verdict(plain.with_edited({"cuda": "int main"})).verdict.status == "refused"
     assert verdict(plain.with_edited({"nowhere": ""})).verdict.status == "refused"
 

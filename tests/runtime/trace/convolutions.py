@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import torch
+import torch_geometric
 from torch_geometric import nn as pyg
 
 F, G, TYPES = 4, 3, 3
+torch_geometric.backend.use_segment_matmul = False  # docs/TRACE.md: which RGCNConv would else guess from the ids
 
 
 def network(inner=F, outer=G):
@@ -30,9 +32,21 @@ def graph(nodes, edges, seed):
         "features": numbers(edges, F),
         "node_types": ids(TYPES, nodes),
         "position": numbers(nodes, 3),
+        "normals": numbers(nodes, 3),
         "pseudo": numbers(edges, 2).sigmoid(),
         "first": numbers(nodes, F),
+        "history": numbers(nodes, 2, F),
+        "negative": ids(nodes, 2, edges + 4),
     }
+
+
+CITES, LIKES = ("paper", "cites", "paper"), ("paper", "likes", "paper")
+KINDS = (["paper"], [CITES, LIKES])
+
+
+def relations(tensors):
+    """Two kinds of edges, in dictionaries."""
+    return [{"paper": tensors["x"]}, {CITES: tensors["edges"], LIKES: tensors["negative"]}]
 
 
 CONVOLUTIONS = {
@@ -43,6 +57,7 @@ CONVOLUTIONS = {
     "CGConv": (lambda: pyg.CGConv(F, dim=F), "x edges features"),
     "ChebConv": (lambda: pyg.ChebConv(F, G, K=3), "x edges"),
     "ClusterGCNConv": (lambda: pyg.ClusterGCNConv(F, G), "x edges"),
+    "DNAConv": (lambda: pyg.DNAConv(F), "history edges"),
     "DirGNNConv": (lambda: pyg.DirGNNConv(pyg.SAGEConv(F, G)), "x edges"),
     "EGConv": (lambda: pyg.EGConv(F, 8, num_heads=2, num_bases=2), "x edges"),
     "EdgeConv": (lambda: pyg.EdgeConv(network(2 * F)), "x edges"),
@@ -61,11 +76,20 @@ CONVOLUTIONS = {
     "GINConv": (lambda: pyg.GINConv(network(), train_eps=True), "x edges"),
     "GINEConv": (lambda: pyg.GINEConv(network()), "x edges features"),
     "GMMConv": (lambda: pyg.GMMConv(F, G, dim=2, kernel_size=2), "x edges pseudo"),
+    "GPSConv": (lambda: pyg.GPSConv(F, pyg.GCNConv(F, F), heads=2, norm=None), "x edges"),
     "GatedGraphConv": (lambda: pyg.GatedGraphConv(F, 2), "x edges"),
     "GeneralConv": (lambda: pyg.GeneralConv(F, G), "x edges"),
     "GraphConv": (lambda: pyg.GraphConv(F, G), "x edges"),
     "GraphConv with weights": (lambda: pyg.GraphConv(F, G, aggr="mean"), "x edges weights"),
     "GraphConv of the largest": (lambda: pyg.GraphConv(F, G, aggr="max"), "x edges"),
+    "HANConv": (lambda: pyg.HANConv(F, 6, KINDS, heads=2), relations),
+    "HEATConv": (lambda: pyg.HEATConv(F, G, TYPES, TYPES, 2, F, 3), "x edges node_types types features"),
+    "HGTConv": (lambda: pyg.HGTConv(F, 6, KINDS, heads=2), relations),
+    "HeteroConv": (lambda: pyg.HeteroConv({CITES: pyg.SAGEConv(F, G), LIKES: pyg.SAGEConv(F, G)}), relations),
+    "HeteroConv of others": (
+        lambda: pyg.HeteroConv({CITES: pyg.GATConv(F, G, add_self_loops=False), LIKES: pyg.GCNConv(F, G)}, aggr="max"),
+        relations,
+    ),
     "HypergraphConv": (lambda: pyg.HypergraphConv(F, G), "x edges"),
     "LEConv": (lambda: pyg.LEConv(F, G), "x edges"),
     "LGConv": (lambda: pyg.LGConv(), "x edges"),
@@ -78,15 +102,21 @@ CONVOLUTIONS = {
         lambda: pyg.PNAConv(F, 6, ["mean", "max"], ["identity", "amplification"], torch.tensor([1, 3, 2, 1])),
         "x edges",
     ),
+    "PPFConv": (lambda: pyg.PPFConv(network(F + 4)), "x position normals edges"),
     "PointNetConv": (lambda: pyg.PointNetConv(network(F + 3)), "x position edges"),
+    "PointGNNConv": (lambda: pyg.PointGNNConv(network(F, 3), network(F + 3, F), network(F, F)), "x position edges"),
     "PointTransformerConv": (lambda: pyg.PointTransformerConv(F, G), "x position edges"),
     "RGATConv": (lambda: pyg.RGATConv(F, G, TYPES), "x edges types"),
     "RGCNConv": (lambda: pyg.RGCNConv(F, G, TYPES), "x edges types"),
+    "RGCNConv of bases": (lambda: pyg.RGCNConv(F, G, TYPES, num_bases=2, aggr="add"), "x edges types"),
+    "RGCNConv of blocks": (lambda: pyg.RGCNConv(F, 6, TYPES, num_blocks=2), "x edges types"),
     "ResGatedGraphConv": (lambda: pyg.ResGatedGraphConv(F, G), "x edges"),
     "SAGEConv": (lambda: pyg.SAGEConv(F, G), "x edges"),
     "SAGEConv of the largest": (lambda: pyg.SAGEConv(F, G, aggr="max", project=True, normalize=True), "x edges"),
     "SGConv": (lambda: pyg.SGConv(F, G, K=2), "x edges"),
     "SSGConv": (lambda: pyg.SSGConv(F, G, alpha=0.1, K=2), "x edges"),
+    "SignedConv": (lambda: pyg.SignedConv(F, G, first_aggr=True), "x edges negative"),
+    "SignedConv of two parts": (lambda: pyg.SignedConv(2, G, first_aggr=False), "x edges negative"),
     "SimpleConv": (lambda: pyg.SimpleConv("mean"), "x edges"),
     "SuperGATConv": (lambda: pyg.SuperGATConv(F, G, heads=2), "x edges"),
     "TAGConv": (lambda: pyg.TAGConv(F, G, K=2), "x edges"),
@@ -94,9 +124,10 @@ CONVOLUTIONS = {
     "TransformerConv with edges": (lambda: pyg.TransformerConv(F, G, edge_dim=F, beta=True), "x edges features"),
     "WLConvContinuous": (lambda: pyg.WLConvContinuous(), "x edges"),
 }
-"""By name: how one is made, and the graph's tensors that it takes."""
+"""By name: how one is made, and the graph's tensors that it takes, or what is made of them."""
 
 
 def arguments(name, tensors):
     """Those of a call, of a graph's tensors."""
-    return [tensors[each] for each in CONVOLUTIONS[name][1].split()]
+    takes = CONVOLUTIONS[name][1]
+    return [tensors[each] for each in takes.split()] if isinstance(takes, str) else takes(tensors)

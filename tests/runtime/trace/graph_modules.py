@@ -40,6 +40,18 @@ class Jumping(nn.Module):
         return self.out(torch.cat(found, dim=-1))
 
 
+class Weighing(nn.Module):
+    """What attention makes of the nodes, and its weights: of the edges, and of the loops that it adds."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = pyg.GATConv(4, 3, heads=2)
+
+    def forward(self, x, edge_index):
+        out, (_, weights) = self.attention(x, edge_index, return_attention_weights=True)
+        return out, weights
+
+
 class Links(nn.Module):
     """A number for each edge."""
 
@@ -120,6 +132,7 @@ MODELS = {
     "two GCNConv": (lambda: Stacked(pyg.GCNConv), "x edges"),
     "two GATConv": (lambda: Stacked(pyg.GATConv), "x edges"),
     "jumping": (Jumping, "x edges"),
+    "attention and its weights": (Weighing, "x edges"),
     "links": (Links, "x edges"),
     "LightGCN": (Propagated, "edges"),
     "HGT": (Transformer, "x edges types"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 CLOSE = 1e-5
 LEAST = 0.1  # of the largest gradient, which is what rounds those that cancel
@@ -19,30 +20,34 @@ def redraw(module, seed):
 
 
 def outcomes(module, arguments, upstream_seed=7):
-    """The result, and the gradients by parameters and by inputs of floats."""
-    given = [a.detach().clone().requires_grad_() if a.is_floating_point() else a for a in arguments]
-    result = module(*given)
+    """The results by their number, and the gradients of their weighted sum by parameters and by inputs of floats."""
+    given = tree_map(lambda a: a.detach().clone().requires_grad_() if a.is_floating_point() else a, list(arguments))
+    results = [each for each in tree_leaves(module(*given)) if isinstance(each, torch.Tensor)]
     leaves = dict(module.named_parameters())
-    leaves |= {f"input {at}": each for at, each in enumerate(given) if each.is_floating_point()}
-    upstream = torch.randn(result.shape, generator=torch.Generator().manual_seed(upstream_seed))
-    found = torch.autograd.grad(result, list(leaves.values()), upstream, allow_unused=True)
+    leaves |= {f"input {at}": each for at, each in enumerate(tree_leaves(given)) if each.is_floating_point()}
+    generator = torch.Generator().manual_seed(upstream_seed)
+    upstream = [torch.randn(result.shape, generator=generator) for result in results]
+    found = torch.autograd.grad(results, list(leaves.values()), upstream, allow_unused=True)
     gradients = {
         name: torch.zeros_like(leaves[name]) if g is None else g for name, g in zip(leaves, found, strict=True)
     }
-    return {"result": result, **gradients}
+    return dict(enumerate(results)), gradients
 
 
 def hold(module, replacement, arguments):
     """Raises AssertionError where they differ by more than 1e-5 of their largest number."""
     assert list(replacement.state_dict()) == list(module.state_dict())
-    want, got = outcomes(module, arguments), outcomes(replacement, arguments)
+    results, gradients = outcomes(module, arguments)
+    want, got = {**results, **gradients}, {}
+    for each in outcomes(replacement, arguments):
+        got |= each
     assert got.keys() == want.keys()
     sizes = {name: float(tensor.detach().abs().max()) if tensor.numel() else 0.0 for name, tensor in want.items()}
-    least = LEAST * max(size for name, size in sizes.items() if name != "result")
+    least = LEAST * max(sizes[name] for name in gradients)
     for name, tensor in want.items():
         assert got[name].shape == tensor.shape, name
         assert tensor.isfinite().all(), name
-        size = max(sizes[name], least if name != "result" else 0.0) or 1.0
+        size = max(sizes[name], least if name in gradients else 0.0) or 1.0
         torch.testing.assert_close(
             got[name] / size, tensor / size, rtol=0, atol=CLOSE, msg=lambda m, n=name: f"{n}: {m}"
         )

@@ -31,6 +31,13 @@ def test_gradients_are_finite_where_eager_has_them(function) -> None:
     hold(module, replacement, SAME)
 
 
+def test_an_elu_has_the_gradient_of_eager_at_zero() -> None:
+    module = of(lambda m, h, r, t: torch.nn.functional.elu(m.entities(h) - m.entities(t).detach().floor()).sum(-1))
+    with torch.no_grad():
+        module.entities.weight.round_()
+    hold(module, explorer.trace(module, *SAME).module(), SAME)
+
+
 class Weighted(torch.nn.Module):
     """An interaction whose weight is used through a function."""
 

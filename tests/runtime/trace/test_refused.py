@@ -95,6 +95,22 @@ def two(m, h, r, t):
     return scored(m, h, r, t), m.entities(h)
 
 
+def and_their_number(m, h, r, t):
+    return scored(m, h, r, t), len(h)
+
+
+def nothing(m, h, r, t):
+    return [len(m.entities(h))]
+
+
+def and_the_same_for_all(m, h, r, t):
+    return scored(m, h, r, t), m.entities.weight.mean()
+
+
+def and_ids(m, h, r, t):
+    return scored(m, h, r, t), h
+
+
 def normed(m, h, r, t):
     return m.bn(m.entities(h) * m.relations(r)).sum(-1)
 
@@ -113,7 +129,11 @@ REFUSED = {
     rows: ("", "one number for each row", "6"),
     padded: ("embedding", "padding_idx", "m.padded(h)"),
     noisy: ("rand", "drawn at random", "torch.rand(h.shape)"),
-    two: ("", "tuple", ""),
+    two: ("", "one number for each row", "6"),
+    and_their_number: ("", "two examples of other sizes", "tensors alone"),
+    nothing: ("", "list without a tensor", ""),
+    and_the_same_for_all: ("", "the same for all rows", ""),
+    and_ids: ("the result.1", "whole numbers", ""),
     normed: ("running_mean|num_batches_tracked", "changed in place", "m.bn(m.entities(h)"),
 }
 
@@ -233,3 +253,43 @@ def test_what_eager_cannot_differentiate_is_refused() -> None:
 
     with pytest.raises(ValueError, match="has no gradients on the example: one of the variables"):
         explorer.trace(of(clamping), *CALL)
+
+
+def a_number_that_ids_change(m, h, r, t):
+    most = torch.tensor(0)
+    most += h.max()
+    return scored(m, h, r, t) * most
+
+
+def the_size_of_the_batch(m, h, r, t):
+    return scored(m, h, r, t) / torch.as_tensor([h.shape[0]]).squeeze()
+
+
+def a_convolution_with_steps(m, h, r, t):
+    return torch.nn.functional.conv1d(m.entities(h)[:, None], torch.ones(1, 1, 2), stride=2).sum((1, 2))
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (a_number_that_ids_change, "whole numbers"),
+        (the_size_of_the_batch, "make two texts"),
+        (a_convolution_with_steps, "a convolution has steps"),
+    ],
+)
+def test_whole_numbers_of_ids_and_wide_convolutions_are_refused(function, why) -> None:
+    with pytest.raises(ValueError, match=why):
+        explorer.trace(of(function), *CALL)
+
+
+def test_parameters_of_complex_numbers_are_refused() -> None:
+    class Complex(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.entities = torch.nn.Parameter(torch.randn(9, 4, dtype=torch.complex64))
+
+        def forward(self, h, t):
+            return (self.entities[h] * self.entities[t].conj()).real.sum(-1)
+
+    with pytest.raises(ValueError, match="view_as_complex"):
+        explorer.trace(Complex(), *CALL[::2])

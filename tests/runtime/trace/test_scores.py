@@ -10,6 +10,7 @@ import explorer
 
 torch = pytest.importorskip("torch", reason="what is traced is PyTorch's, which this machine does without")
 
+from tests.runtime.trace import complex_modules  # noqa: E402
 from tests.runtime.trace import score_modules as modules  # noqa: E402
 from tests.runtime.trace.held import hold, redraw  # noqa: E402
 
@@ -27,7 +28,7 @@ def triples_for(module, batch, seed):
     return [torch.stack(drawn, dim=1)] if len(names) == 1 else drawn[: len(names)]
 
 
-@pytest.mark.parametrize("kind", modules.MODULES)
+@pytest.mark.parametrize("kind", [*modules.MODULES, *complex_modules.MODULES])
 def test_a_replacement_has_the_results_and_gradients_of_the_module(kind) -> None:
     torch.manual_seed(0)
     module = kind().eval()

@@ -186,9 +186,9 @@ def test_making_the_simulator_is_no_part_of_the_first_trial(monkeypatch: pytest.
         return true(*arguments)
 
     monkeypatch.setattr(simulation, "advance", made_anew)
-    monkeypatch.setattr(tuning, "monotonic", lambda: now)
-    monkeypatch.setattr(on_dae, "monotonic", lambda: now)
-    monkeypatch.setattr(tuner_search, "perf_counter", lambda: now)
+    monkeypatch.setattr(tuning, "own_time", lambda: now)
+    monkeypatch.setattr(on_dae, "own_time", lambda: now)
+    monkeypatch.setattr(tuner_search, "own_time", lambda: now)
     said = search(BAGS, tune={"trials": 6, "search": "random", "seconds": 60.0}, data="tiny")
     hold_together(said)
     assert len(of_kind("trial", said)) > 2

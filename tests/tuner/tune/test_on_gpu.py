@@ -202,16 +202,17 @@ def test_a_fault_where_no_process_can_be_started_ends_the_search(
 def test_points_are_compiled_ahead_where_there_are_cores(
     small: dict[str, Any], fake_cuda: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a pool that compiles at once: every point but the usual one was asked for before its turn."""
+    """By a pool that compiles at once: every point but the usual one was asked for before its turn, and the processes
+    had begun before any."""
     from concurrent.futures import Future
 
     asked: list[Any] = []
 
     class Pool:
-        def submit(self, work: Any, recipe: Any, choices: Any, sizes: Any) -> Future[Any]:
-            asked.append(choices)
+        def submit(self, work: Any, *given: Any) -> Future[Any]:
+            asked.append(given[1] if given else "begin")
             done: Future[Any] = Future()
-            done.set_result(work(recipe, choices, sizes))
+            done.set_result(work(*given))
             return done
 
         def shutdown(self, **_: Any) -> None:
@@ -221,6 +222,7 @@ def test_points_are_compiled_ahead_where_there_are_cores(
     said = search(SLS, tune={"trials": 6}, **small)
     hold_together(said)
     assert all(trial["choices"] in asked for trial in of_kind("trial", said)[1:])
+    assert [each == "begin" for each in asked[:3]] == [True, True, False]
     assert asked[-1] == "shut down"
 
 

@@ -7,6 +7,7 @@ import re
 
 from fastapi.testclient import TestClient
 
+from explorer.compiler.options import OF_SUMS
 from explorer.web.examples import examples
 from explorer.web.guide import tour, words
 from explorer.web.panes.code import MOST_LINES
@@ -29,7 +30,7 @@ def test_the_tour_and_the_language_are_answered(client: TestClient) -> None:
     assert len(stops) == 9
     assert stops[6]["panes"][0] == {"stage": "graph", "at": 5, "diff": True}
     sheet = client.get("/guide/language").text
-    assert sheet.count("<article>") == 10
+    assert sheet.count("<article>") == 15
     assert "edge_softmax(g, name)" in sheet
 
 
@@ -58,6 +59,25 @@ def test_effects_are_those_of_the_flipped_options(client: TestClient) -> None:
     assert flips["level_hints"] == ["slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc"]
     assert flips["online"] == flips["compact"] == flips["store_streams"] == []
     assert client.post("/effects", data={"edit": "3", "text": "score"}).json()["flips"] is None
+
+
+def test_effects_of_options_of_sums_are_told_where_a_kernel_reads_them(client: TestClient) -> None:
+    flips = client.post("/effects", data={"edit": "3", "text": TEXTS["rgnn/rgat"]}).json()["flips"]
+    assert flips["encoding"] == flips["split"] == ["kernels", "cuda"]
+    assert flips["preload"] == flips["balance"] == []
+    of_no_sum = client.post("/effects", data={"edit": "3", "text": TEXTS["kge/transr"]}).json()["flips"]
+    assert not any(of_no_sum[name] for name in OF_SUMS)
+    assert set(OF_SUMS) <= set(flips)
+
+
+def test_recordings_are_those_of_the_model(client: TestClient) -> None:
+    def recordings(text: str) -> list[str] | None:
+        found: list[str] | None = client.post("/recordings", data={"edit": "3", "text": text}).json()["recordings"]
+        return found
+
+    assert recordings(TEXTS["embedding/sls"]) == ["sls/bags-of-4", "sls/bags-of-64"]
+    assert recordings(TEXTS["kge/distmult"]) == []
+    assert recordings("score") is None
 
 
 def test_the_lines_behind_the_first_thousands_come_when_they_are_asked_for(client: TestClient) -> None:

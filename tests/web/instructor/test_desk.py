@@ -142,6 +142,26 @@ def test_a_text_is_offered_to_all_and_sent_to_who_asks(taught: Class) -> None:
         assert student.get("/class/sent/2").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("op Mine(b: bags):\n    return 1", "Mine"),
+        (
+            "# score Not(h, r, t):\ndef f(x):\n    return x\nscore A(h, r, t):\nlayer  Größe (g):\n",
+            "Größe",
+        ),
+        (f"score {'x' * 99}(h, r, t):\n", "x" * 60),
+        ("nothing of the language", "a text"),
+    ],
+)
+def test_a_text_without_a_name_is_called_what_it_defines(taught: Class, text: str, name: str) -> None:
+    assert f"Sent &#39;{name}&#39;." in taught.does("send", text=text)
+    assert taught.classroom.sent is not None
+    assert taught.classroom.sent.name == name
+    taught.does("send", name=" Its  own ", text=text)
+    assert taught.classroom.sent.name == "Its own"
+
+
 def test_what_is_no_text_is_not_sent(taught: Class) -> None:
     assert "Nothing was sent" in taught.does("send", name="x", text="  \n")
     assert "more than 64 KiB" in taught.does("send", name="x", text="é" * 33_000)

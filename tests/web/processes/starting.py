@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,8 @@ class Several:
 
     process: subprocess.Popen[str]
     port: int
+    folder: Path
+    """Where its temporary files are."""
 
     @property
     def pids(self) -> list[int]:
@@ -60,6 +63,22 @@ class Several:
         with self.client() as client:
             return numbers(client.get("/metrics").text)
 
+    def told(self) -> Numbers:
+        """The numbers of all, which each has told the others since: twice, for once may have been under way."""
+        self._wait_until_told()
+        self._wait_until_told()
+        return self.numbers()
+
+    def _wait_until_told(self) -> None:
+        before = self._told_at()
+        eventually(lambda: all(at > before[number] for number, at in self._told_at().items()))
+
+    def _told_at(self) -> dict[int, float]:
+        """When each process, by its number, last told its numbers."""
+        (file,) = self.folder.glob("**/shared.db")
+        with closing(sqlite3.connect(file)) as connection:
+            return dict(connection.execute("SELECT process, at FROM numbers"))
+
     def come_up(self, processes: int = 2) -> None:
         """Wait until so many are there, each with its process that compiles."""
         eventually(lambda: len(self.pids) == processes)
@@ -82,7 +101,7 @@ def several(folder: Path, queue: str = NO_QUEUE) -> Iterator[Several]:
         assert process.stdout is not None
         found = re.search(r":(\d+)/ ", process.stdout.readline())
         assert found is not None
-        started = Several(process, int(found[1]))
+        started = Several(process, int(found[1]), folder)
         try:
             started.come_up()
             yield started

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from explorer.web import limits
 from tests.cli.calling import called
 from tests.web.conftest import TRANSE
 from tests.web.processes.starting import NO_QUEUE, Several, all_gone, several
 from tests.web.serving import eventually
-from tests.web.test_metrics import Numbers
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +43,6 @@ def compiled(served: Several, text: str, cookie: str = "") -> None:
     assert "TransE" in answer.text
 
 
-def told(served: Several) -> Numbers:
-    """The numbers of all, which each has told the others since anything was asked of it."""
-    time.sleep(limits.NUMBERS_SECONDS + 0.5)
-    return served.numbers()
-
-
 def new_cookie(served: Several) -> str:
     with served.client() as client:
         return client.get("/").headers["set-cookie"].partition(";")[0]
@@ -69,7 +60,7 @@ def test_what_one_has_compiled_another_answers(served: Several) -> None:
         compiled(served, TRANSE)
     with served.only(other):
         compiled(served, TRANSE)
-    after = told(served)
+    after = served.told()
     done = ("explorer_compilations_total", "ok"), ("explorer_compile_shared_hits_total",)
     assert [after[key] - before.get(key, 0) for key in done] == [1, 1]
     key = "explorer_requests_total", "/compile", "200"
@@ -92,7 +83,7 @@ def test_one_that_is_killed_is_replaced_and_requests_go_on(served: Several) -> N
     with served.only(killed):
         cookie = new_cookie(served)
         compiled(served, text, cookie)
-    before = told(served)
+    before = served.told()
     workers = [pid for pid in served.tree if pid not in (served.process.pid, killed, other)]
     os.kill(killed, signal.SIGKILL)
     for _ in range(20):

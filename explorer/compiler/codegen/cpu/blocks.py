@@ -84,12 +84,12 @@ def _blocked(product: _Product, names: Names) -> For:
         operands = tuple(changes.get(atom, atom) if isinstance(atom, str) else atom for atom in total.operands)
         terms.append(names.new("u"))
         inside.append(Compute(result=terms[-1], function=total.function, operands=operands, origin=total.origin))
-    inside += _summed(terms, total, names)
+    inside += summed(terms, total, names)
     inner = replace(product.inner, body=tuple(inside))
     return replace(outer, variable=block, extent=product.size // ROWS, body=(*before, inner))
 
 
-def _summed(terms: list[str], total: Accumulate, names: Names) -> Iterator[Statement]:
+def summed(terms: list[str], total: Accumulate, names: Names) -> Iterator[Statement]:
     """The terms added pairwise, then to the target."""
     while len(terms) > 1:
         sums = []

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator
 
 from explorer.compiler.codegen.cpu.blocks import block_products
+from explorer.compiler.codegen.cpu.fills import fills
+from explorer.compiler.codegen.cpu.jam import jam_outer_products
 from explorer.compiler.codegen.names import TargetNames
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import functions
@@ -41,24 +43,31 @@ FUNCTIONS = {
 }
 """Each function of the loops on f32. A NaN passes through all of them, as it does in NumPy."""
 
+FROM_BITS = {"f32": "{}", "f16": "from_f16({})", "bf16": "from_bf16({})", "i8": "float32({})"}
+"""The value of an element by what it is stored in."""
 FROM_MATH = tuple(sorted(functions.callees("python") - {"abs", "float32"}))
-USED = frozenset({"range", "empty", "float32", "int64", "inf", "nan", *FROM_MATH, "abs"})
+USED = frozenset({"range", "empty", "float32", "int64", "inf", "nan", "from_f16", "from_bf16", *FROM_MATH, "abs"})
 """What the text takes from its surroundings, which `explorer.runtime.targets.cpu` provides."""
 
 DEEPEST_NEST = 20
 """Loops in each other that Python compiles."""
+UNROLLED = 16
+"""Iterations from which LLVM is kept from unrolling an innermost loop whole: it does that before it looks for vectors,
+and of 16 to 32 statements in a row it makes none or few. With 32 the products and outer products of TransR, of 17
+candidates a triple, took twice the time that they take so."""
 WORTH_GROUPING = 16 * 1024
 """Bytes of a gathered matrix from which iterations run in the order of its index: fewer would stay cached anyway."""
 
 
 @dataclass(frozen=True)
 class HostFunction:
-    """A Python function `name(*arguments, *counts, first, last)` over whole arrays, the buffers in order.
+    """A Python function `name(*arguments, *counts, one, first, last)` over whole arrays, the buffers in order.
 
-    It does the iterations first..last of the parallel loop. `counts` are the sizes known only at run time that loops
-    inside it run to. Where `grouped_by` names an index buffer, an array `order` comes before `first`, and iteration i
-    is `order[i]`, so that those which gather the same matrix can follow each other. A function that is `sequential`
-    adds to rows of other iterations: it does all iterations in one call, on outputs that are zeros.
+    It does the iterations first..last of the parallel loop. `one` is 1, which LLVM is not to know. `counts` are the
+    sizes known only at run time that loops inside it run to. Where `grouped_by` names an index buffer, an array `order`
+    comes before `one`, and iteration i is `order[i]`, so that those which gather the same matrix can follow each other.
+    A function that is `sequential` adds to rows of other iterations: it does all iterations in one call, on outputs
+    that are zeros.
     """
 
     name: str
@@ -76,7 +85,7 @@ class HostFunction:
 
 def generate_host(kernel: Kernel, *, grouping: bool = True) -> HostFunction:
     """The kernel as a Python function; `grouping` off keeps the batch's order. Raises Unsupported."""
-    return _Writer(block_products(clear_sums(kernel))).function(grouping)
+    return _Writer(jam_outer_products(block_products(clear_sums(kernel)))).function(grouping)
 
 
 def gathered_by(kernel: Kernel) -> str | None:
@@ -91,7 +100,8 @@ def gathered_by(kernel: Kernel) -> str | None:
     weights: dict[str, int] = {}
     for node in walk(kernel):
         if isinstance(node, Load) and node.buffer in tables and node.indices and node.indices[0] in picks:
-            weight = 4 * math.prod(kernel.size(extent) for extent in _dims(kernel, tables[node.buffer].extents))
+            table = tables[node.buffer]
+            weight = table.element_bytes * math.prod(map(kernel.size, _dims(kernel, table.extents)))
             index = picks[str(node.indices[0])]
             weights[index] = max(weights.get(index, 0), weight)
     heaviest = max(weights, key=lambda name: weights[name], default=None)
@@ -144,7 +154,9 @@ class _Writer:
         self.kernel = kernel
         self.names = TargetNames(kernel, USED, keyword.iskeyword)
         self.sizes = dict(kernel.sizes)
+        self.one = self.names.new("one")
         self.batch = outer_loop(kernel)
+        self.fills = fills(kernel)
         # A set may have the name of a map into it (etype): arrays and counts are named apart.
         self.counts = {count: self.names.new(f"num_{count}") for count in _counts(kernel, self.batch)}
 
@@ -153,10 +165,10 @@ class _Writer:
         if (depth := _depth(batch)) > DEEPEST_NEST:
             raise Unsupported(f"The loops nest {depth} deep; on the CPU they may nest {DEEPEST_NEST} deep.")
         grouped_by = gathered_by(kernel) if grouping else None
-        name, step, order = names.new(kernel.name), names.new("step"), names.new("order")
+        name, step, order = names.new("nest"), names.new("step"), names.new("order")
         first, last = names.new("first"), names.new("last")
         buffers = [names[buffer.name] for buffer in kernel.buffers]
-        parameters = [*buffers, *self.counts.values(), *([order] if grouped_by else []), first, last]
+        parameters = [*buffers, *self.counts.values(), *([order] if grouped_by else []), self.one, first, last]
         iteration = names[batch.variable]
         lines = [
             f"def {name}({', '.join(parameters)}):",
@@ -171,12 +183,23 @@ class _Writer:
     def block(self, body: tuple[Statement, ...], depth: int) -> Iterator[str]:
         for statement in body:
             if isinstance(statement, For):
-                lower, upper = self.bound(statement.lower), self.bound(statement.extent)
-                bounds = upper if lower == "0" else f"{lower}, {upper}"
-                yield "    " * depth + f"for {self.names[statement.variable]} in range({bounds}):"
-                yield from self.block(statement.body, depth + 1)
+                segment = self.fills.get(id(statement))
+                if segment is not None:
+                    yield "    " * depth + f"if {self.bound(segment.lower)} < {self.bound(segment.extent)}:"
+                yield from self.loop(statement, depth if segment is None else depth + 1)
             elif not isinstance(statement, Row):
                 yield "    " * depth + self.statement(statement)
+
+    def loop(self, loop: For, depth: int) -> Iterator[str]:
+        lower, upper = self.bound(loop.lower), self.bound(loop.extent)
+        bounds = self.opaque(loop, upper) if lower == "0" else f"{lower}, {upper}"
+        yield "    " * depth + f"for {self.names[loop.variable]} in range({bounds}):"
+        yield from self.block(loop.body, depth + 1)
+
+    def opaque(self, loop: For, extent: str) -> str:
+        """An extent, as LLVM may know it: of what it would unroll where it should use vectors, what it divides by."""
+        innermost = not any(isinstance(statement, For) for statement in loop.body)
+        return f"{self.one} * {extent}" if innermost and extent.isdigit() and int(extent) >= UNROLLED else extent
 
     def bound(self, atom: Atom) -> str:
         """A bound of a loop: a number, an index that was loaded, or a count."""
@@ -192,8 +215,7 @@ class _Writer:
         match statement:
             case Load():
                 element = self.element(statement.buffer, statement.indices)
-                is_index = any(b.name == statement.buffer and b.kind == "index" for b in self.kernel.buffers)
-                return f"{self.names[statement.result]} = " + (f"int64({element})" if is_index else element)
+                return f"{self.names[statement.result]} = {self.loaded(statement.buffer).format(element)}"
             case Index():
                 left, right = (self.atom(operand, index=True) for operand in statement.operands)
                 return f"{self.names[statement.result]} = {left} {INFIX_INDEX[statement.function]} {right}"
@@ -208,6 +230,13 @@ class _Writer:
             case Accumulate():
                 return self.accumulate(statement)
         raise TypeError(f"not a statement of loops: {statement!r}")
+
+    def loaded(self, array: str) -> str:
+        """The value of an element of an array, as a pattern."""
+        buffer = next((each for each in self.kernel.buffers if each.name == array), None)
+        if buffer is None:
+            return "{}"
+        return "int64({})" if buffer.kind == "index" else FROM_BITS[buffer.storage]
 
     def accumulate(self, statement: Accumulate) -> str:
         target = self.element(statement.target, statement.indices) if statement.indices else None

@@ -19,6 +19,7 @@ from explorer.compiler.codegen.cuda.inlining import (
     used_in_place,
 )
 from explorer.compiler.codegen.cuda.integers import INT_LIMIT, Integers
+from explorer.compiler.codegen.cuda.narrow import bits_type, from_bits
 from explorer.compiler.codegen.cuda.sharing import share_loops, static_number
 from explorer.compiler.codegen.cuda.tensor_cores.wgmma import PARTS
 from explorer.compiler.codegen.cuda.tiles import accesses, register_tiles
@@ -43,6 +44,7 @@ from explorer.compiler.ir.kernels import (
     Multiply,
     ScheduledKernel,
     Search,
+    ShuffledLoad,
     Tile,
     Where,
 )
@@ -63,6 +65,8 @@ from explorer.compiler.unsupported import Unsupported
 CHOICES = {"min": "<", "max": ">"}
 REDUCING = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
 """The function that a reduction applies again and again."""
+COPIED = 4
+"""Elements that a copy moves."""
 COMMUTATIVE = ("add", "mul")
 """Functions whose narrower operand is written first, so that one device function does for both orders."""
 
@@ -83,6 +87,7 @@ class Expressions:
         self.extents |= {tile.name: tile.extents for tile in tiles}
         self.integers = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self.integers |= {tile.name for tile in tiles if tile.type == "i32"}
+        self.storages = {buffer.name: buffer.storage for buffer in kernel.buffers if buffer.storage != "f32"}
         self.written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
         self.wide = {name for name in found if any(self.vectors.width(place[-1]) > 1 for place in found[name])}
         self.slot_loops = {
@@ -198,7 +203,8 @@ class Expressions:
     def pointed(self, target: str, width: int) -> str:
         """The vector type behind a pointer: constant for the arrays that the kernel does not write."""
         written = target in self.tiles or target in self.written
-        return vector_type(width) if written else f"const {vector_type(width)}"
+        kind = bits_type(self.storages[target], width) if target in self.storages else vector_type(width)
+        return kind if written else f"const {kind}"
 
     def offset(self, target: str, indices: Sequence[Atom]) -> str:
         """An element's place in row-major order."""
@@ -296,12 +302,25 @@ class Expressions:
         single = self.elements(load.buffer, load.indices)
         kind = vector_type(width)
         if isinstance(load, KeptLoad):
-            self.helpers.use("load_kept", load_kept(width), self.origin)
+            self.helpers.use("load_kept", load_kept(width, self.storages.get(load.buffer, "f32")), self.origin)
             place = _pointer_to(self.element(load.buffer, load.indices, width))
-            return kind, f"load_kept({place}, {self.atom(load.kept, LOOSE)})"
+            return kind, self.converted(load.buffer, f"load_kept({place}, {self.atom(load.kept, LOOSE)})", width)
         if single:
-            return kind, f"make_{kind}({', '.join(single)})"
-        return kind, self.loaded(load.buffer, self.element(load.buffer, load.indices, width))
+            return kind, f"make_{kind}({', '.join(self.converted(load.buffer, each, 1) for each in single)})"
+        element = self.element(load.buffer, load.indices, width)
+        if isinstance(load, ShuffledLoad):  # the lane's own element, and the number of the lane whose element it gets
+            return kind, f"__shfl_sync(0xffffffffu, {element}, {self.atom(load.indices[-1], LOOSE)})"
+        return kind, self.converted(load.buffer, self.loaded(load.buffer, element), width)
+
+    def converted(self, array: str, bits: str, width: int) -> str:
+        """The numbers that some elements are, as an array of a narrow type has them."""
+        storage = self.storages.get(array)
+        if storage is None:
+            return bits
+        function = f"from_{storage}"
+        for each in {1, width}:
+            self.helpers.use(f"{function} of {each}", from_bits(storage, each), self.origin)
+        return f"{function}({bits})"
 
     def loaded(self, array: str, element: str) -> str:
         """The value of an element, of one that is streamed by the load that caches forget first."""
@@ -427,6 +446,10 @@ class Expressions:
 
     def copy(self, statement: Copy) -> str:
         """The call that starts a copy."""
+        if statement.buffer in self.storages:  # what is narrower is converted on its way
+            source = self.element(statement.buffer, statement.buffer_indices, COPIED)
+            target = self.element(statement.target, statement.indices, COPIED)
+            return f"{target} = {self.converted(statement.buffer, source, COPIED)}"
         self.helpers.use("copy_async", COPY, self.origin)
         target = self.element(statement.target, statement.indices)
         return f"copy_async(&{target}, &{self.element(statement.buffer, statement.buffer_indices)})"

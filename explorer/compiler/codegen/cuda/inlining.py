@@ -23,6 +23,7 @@ from explorer.compiler.ir.kernels import (
     Loop,
     ScheduledKernel,
     Search,
+    ShuffledLoad,
     Statement,
     Tile,
     Where,
@@ -200,7 +201,7 @@ def _may_move(
         case Search():
             between_indices = all(isinstance(node, Index) for node in between)
             return between_indices and (isinstance(user, Index) or _only_stores(user, statement, tiles))
-        case KeptLoad() | CheckedLoad():
+        case KeptLoad() | CheckedLoad() | ShuffledLoad():  # that all lanes come by
             return False
         case Load(buffer=buffer) if tiles.get(buffer) == "register":
             return quiet and not isinstance(user, Index)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from explorer.compiler.codegen.cuda.helpers import WIDTH, Helpers
+from explorer.compiler.codegen.cuda.narrow import element_type
 from explorer.compiler.codegen.cuda.writer import Writer
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
@@ -136,5 +137,5 @@ def _pointer(buffer: Buffer, written: set[str]) -> str:
     """The type of a buffer's argument. What the kernel does not write is constant, and restricted, so that its loads
     may move over stores. What it writes is not: of restricted memory a compiler may keep what a thread stored or loaded
     over a barrier, as if no other thread could write there."""
-    kind = "int*" if buffer.type == "i32" else "float*"
+    kind = f"{element_type(buffer)}*"
     return kind if buffer.name in written else f"const {kind} __restrict__"

@@ -141,11 +141,11 @@ def add_vector(width: int, target: GpuTarget) -> tuple[str, Text]:
     return "add_vector", (f"__device__ __forceinline__ void add_vector({kind}* target, {kind} a) {{", *adds, "}")
 
 
-def over_lanes(reduction: str, width: int) -> Text:
-    """The reduction over lanes of each element of a vector."""
-    name, kind = f"lanes_{reduction}", vector_type(width)
-    elements = ", ".join(f"{name}<LANES, APART>(x.{element}, lanes)" for element in ELEMENTS[:width])
-    head = f"{name}({kind} x, unsigned lanes = 0xffffffffu)"
+def over_lanes(function: str, width: int, *, parts: bool) -> Text:
+    """The reduction over lanes of each element of a vector, by the function for one; `parts` is one of its operands."""
+    kind, more, passed = vector_type(width), "float* parts, " if parts else "", "parts, " if parts else ""
+    elements = ", ".join(f"{function}<LANES, APART>(x.{element}, {passed}lanes)" for element in ELEMENTS[:width])
+    head = f"{function}({kind} x, {more}unsigned lanes = 0xffffffffu)"
     return ("template <int LANES, int APART = 1>", *_function(kind, head, f"make_{kind}({elements})"))
 
 

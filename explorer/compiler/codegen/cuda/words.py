@@ -5,6 +5,8 @@ these names; R is sum, product, max or min, V is float2 or float4):
 
 - `lanes_R<LANES, APART = 1>(x)`: the reduction over LANES lanes APART apart, in all of them; x is a float or a V. The
   whole warp is there to take part, or, with `neighbours<LANES * APART>()` behind x, only so many neighbouring lanes.
+- `lanes_R_in<LANES, APART = 1>(x, parts)`: the same, not by exchanges but through `parts`, 32 floats of the warp's in
+  shared memory.
 - `last_at_most(offsets, value, lower, upper)`: the last place of lower..upper with an offset of at most the value.
 - `last_from(offsets, value, lower, upper)`: the same by strides that grow, where the place is probably near `lower`.
 - `load_kept(place, mark)`: a float or a V that caches keep longest, or give up first where the mark is negative.
@@ -17,6 +19,7 @@ these names; R is sum, product, max or min, V is float2 or float4):
   `show_to_tensor_cores()` is before the barrier after which they read what a thread has stored.
 - `copy_async(target, source)`: starts to copy 16 bytes into shared memory; `wait_for_copies()`: until the thread's own
   have arrived.
+- `from_f16(x)`, `from_bf16(x)`, `from_i8(x)`: the float, or the V, of elements that are stored so.
 - `R_elements(a)`, `add_products(a, b, sum)`: of a vector's elements to a float.
 """
 
@@ -49,10 +52,11 @@ USED = (
         """threadIdx blockIdx lane warp thread fmaf atomicAdd float2 float4 make_float2 make_float4 __ldcs __stcs
     last_at_most last_from load_kept add_vector add_products shared_memory min max copy_async wait_for_copies
     mma_tf32 as_tf32 below_tf32 multiply_tf32 multiply_tf32x3 multiply_rows_tf32 multiply_rows_tf32x3 begin_mma
-    end_mma show_to_tensor_cores neighbours"""
+    end_mma show_to_tensor_cores neighbours from_f16 from_bf16 from_i8 ushort2 ushort4 char2 char4"""
     )
     | functions.callees("cuda")
     | {f"lanes_{reduction}" for reduction in ("sum", "product", "max", "min")}
+    | {f"lanes_{reduction}_in" for reduction in ("sum", "product", "max", "min")}
     | {f"{reduction}_elements" for reduction in ("sum", "product", "max", "min")}
     | {f"mma_{rows}_rows" for rows in range(8, 257, 8)}
 )
@@ -101,6 +105,24 @@ def lanes_reduction(reduction: str) -> tuple[str, ...]:
         "template <int LANES, int APART = 1>",
         f"__device__ __forceinline__ float lanes_{reduction}(float x, unsigned lanes = 0xffffffffu) {{",
         f"  for (int by = LANES * APART / 2; by > APART / 2; by >>= 1) x = {combined};",
+        "  return x;",
+        "}",
+    )
+
+
+def lanes_reduction_in(reduction: str) -> tuple[str, ...]:
+    """A device function that gives lanes the reduction of their values, by an element of shared memory for each."""
+    combined = REDUCTIONS[reduction].format("x", "parts[first + part * APART]")
+    return (
+        "template <int LANES, int APART = 1>",
+        f"__device__ __forceinline__ float lanes_{reduction}_in("
+        "float x, float* parts, unsigned lanes = 0xffffffffu) {",
+        "  const int lane = threadIdx.x % 32, first = lane / (LANES * APART) * (LANES * APART) + lane % APART;",
+        "  parts[lane] = x;",
+        "  __syncwarp(lanes);",
+        "  x = parts[first];",
+        f"  for (int part = 1; part < LANES; part++) x = {combined};",
+        "  __syncwarp(lanes);",
         "  return x;",
         "}",
     )

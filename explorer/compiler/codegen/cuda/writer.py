@@ -20,6 +20,7 @@ from explorer.compiler.codegen.cuda.words import (
     WAIT_FOR_COPIES,
     constant,
     lanes_reduction,
+    lanes_reduction_in,
 )
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir.kernels import (
@@ -427,16 +428,18 @@ class Writer(Lines):
         name, origin = self.names[reduce.target], reduce.origin
         held = self.registers.get(reduce.target)
         width = held.width if held else self.vectors.width(reduce.target)
-        function = f"lanes_{reduce.reduction}"
-        self.helpers.use(function, lanes_reduction(reduce.reduction), origin)
+        function = f"lanes_{reduce.reduction}" + ("_in" if reduce.parts else "")
+        text = lanes_reduction_in(reduce.reduction) if reduce.parts else lanes_reduction(reduce.reduction)
+        self.helpers.use(function, text, origin)
         if width > 1:
-            self.helpers.use(f"{function} of vectors", over_lanes(reduce.reduction, width), origin)
-        lanes, among = str(reduce.lanes), ""
+            whole = over_lanes(function, width, parts=bool(reduce.parts))
+            self.helpers.use(f"{function} of vectors", whole, origin)
+        lanes, among = str(reduce.lanes), f", {self.array(reduce.parts)}" if reduce.parts else ""
         if reduce.apart > 1:
             lanes += f", {reduce.apart}"
         if self.apart and reduce.lanes < WARP:
             self.helpers.use("neighbours", NEIGHBOURS, origin)
-            among = f", neighbours<{reduce.lanes * reduce.apart}>()"
+            among += f", neighbours<{reduce.lanes * reduce.apart}>()"
         element, depth = name, self.depth
         for extent in held.extents if held else ():
             slot = self.names.new("slot")

@@ -199,7 +199,7 @@ def print_dlc(program: DlcProgram) -> tuple[Line, ...]:
     lines = [Line(f"dlc {program.name}")]
     if program.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in program.sizes)))
-    lines += [Line(f"  {buffer.kind} {loops.element(buffer.name, buffer.extents)}") for buffer in program.buffers]
+    lines += [Line(f"  {buffer.kind} {buffer.declared}") for buffer in program.buffers]
     lines.append(Line("access", (), "access"))
     lines += [Line(f"  {print_access(statement)}", statement.origin, "access") for statement in program.access]
     lines.append(Line("execute", (), "execute"))

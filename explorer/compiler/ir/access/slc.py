@@ -145,7 +145,7 @@ def print_slc(program: SlcProgram) -> tuple[Line, ...]:
     if program.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in program.sizes)))
     for buffer in program.buffers:
-        lines.append(Line(f"  {buffer.kind} {loops.element(buffer.name, buffer.extents)}"))
+        lines.append(Line(f"  {buffer.kind} {buffer.declared}"))
     return (*lines, *_print_items(program.body, 1))
 
 

@@ -10,10 +10,11 @@ from lark.tree import Meta
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.node import Node, Origin
-from explorer.compiler.ir.parse.reader import Builder, read
+from explorer.compiler.ir.parse.reader import Builder, Stored, read
 from explorer.compiler.ir.parse.statements import NUMBER_WORDS
 
 SIGNATURES = {name: signature for signature, name in g.CONTRACTION_NAMES.items()}
+FULL = Stored("f32")
 GATHERS = ("gather", "gather_vec", "gather_mat")
 
 
@@ -23,8 +24,11 @@ def parse_graph(text: str) -> g.Graph:
     return parsed
 
 
-class _Result(NamedTuple):
-    name: str
+_Division = tuple[str, int]
+
+
+class _Results(NamedTuple):
+    names: tuple[str, ...]
     meta: Meta
 
 
@@ -48,10 +52,11 @@ class _GraphBuilder(Builder):
             raise self.refuse(meta, f"there is no {family} over {domain}")
         values = tuple(part for part in parts if isinstance(part, g.Value))
         gradients = tuple(part for part in parts if isinstance(part, _Gradient))
-        (result,) = (part for part in parts if isinstance(part, _Result))
+        (returned,) = (part for part in parts if isinstance(part, _Results))
         defined = {value.name for value in values}
-        if result.name not in defined:
-            raise self.refuse(result.meta, f"{result.name} is returned, but no line defines it")
+        for each in returned.names:
+            if each not in defined:
+                raise self.refuse(returned.meta, f"{each} is returned, but no line defines it")
         for gradient in gradients:
             if gradient.value not in defined:
                 raise self.refuse(gradient.meta, f"{gradient.value} is a gradient, but no line defines it")
@@ -63,7 +68,8 @@ class _GraphBuilder(Builder):
             maps=tuple(part for part in parts if isinstance(part, g.IndexMap)),
             tensors=tuple(part for part in parts if isinstance(part, g.Tensor)),
             values=values,
-            result=result.name,
+            result=returned.names[0],
+            further=returned.names[1:],
             gradients=tuple((gradient.tensor, gradient.value) for gradient in gradients),
             origin=self.origin(meta),
         )
@@ -74,14 +80,21 @@ class _GraphBuilder(Builder):
     def dim(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
         return name, size
 
-    def index_map(self, meta: Meta, name: str, domain: str, codomain: str, *paths: str) -> g.IndexMap:
-        return g.IndexMap(name=name, domain=domain, codomain=codomain, paths=paths, origin=self.origin(meta))
+    def index_map(self, meta: Meta, name: str, domain: str, codomain: str, *rest: str | _Division) -> g.IndexMap:
+        paths = tuple(part for part in rest if isinstance(part, str))
+        divided = tuple(part for part in rest if not isinstance(part, str))
+        origin = self.origin(meta)
+        return g.IndexMap(name=name, domain=domain, codomain=codomain, paths=paths, divided=divided, origin=origin)
 
-    def tensor(self, meta: Meta, kind: str, name: str, extents: g.Shape) -> g.Tensor:
+    def division(self, meta: Meta, operator: str, number: int) -> _Division:
+        return operator, number
+
+    def tensor(self, meta: Meta, kind: str, name: str, extents: g.Shape, stored: Stored = FULL) -> g.Tensor:
         sized = dict(self._sizes)
         count = next((n for n, e in enumerate(extents) if isinstance(e, int) or e in sized), len(extents))
         sets = tuple(str(extent) for extent in extents[:count])
-        return g.Tensor(name=name, sets=sets, dims=extents[count:], kind=kind, origin=self.origin(meta))
+        dims, origin = extents[count:], self.origin(meta)
+        return g.Tensor(name=name, sets=sets, dims=dims, kind=kind, storage=stored.name, origin=origin)
 
     def value(
         self, meta: Meta, name: str, operator: g.Operator, index_set: str, shape: g.Shape, depends: tuple[str, ...]
@@ -89,8 +102,8 @@ class _GraphBuilder(Builder):
         origin = self.origin(meta)
         return g.Value(name=name, operator=operator, index_set=index_set, shape=shape, depends=depends, origin=origin)
 
-    def result(self, meta: Meta, name: str) -> _Result:
-        return _Result(name, meta)
+    def results(self, meta: Meta, *names: str) -> _Results:
+        return _Results(names, meta)
 
     def gradient(self, meta: Meta, tensor: str, value: str) -> _Gradient:
         return _Gradient(tensor, value, meta)

@@ -9,12 +9,11 @@ from typing import Any, Literal, NamedTuple, cast
 from lark import v_args
 from lark.tree import Meta
 
-from explorer.compiler.decisions import Schedule, grouped
-from explorer.compiler.decisions import Value as Chosen
+from explorer.compiler.decisions import Schedule, Value, grouped
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Atom, Extent
-from explorer.compiler.ir.parse.reader import read
+from explorer.compiler.ir.parse.reader import Stored, read
 from explorer.compiler.ir.parse.statements import (
     FUNCTIONS_OF_SIGNS,
     Element,
@@ -32,6 +31,7 @@ from explorer.compiler.ir.print.in_place import numbered
 INDEX_CALLS = {"min": 2, "max": 2, "select": 3}
 """Integer arithmetic that is written as a call, and of how many operands."""
 Operand = Atom | Expression | Element
+Array = tuple[str, tuple[tuple[Extent, ...] | Stored, ...]]
 """What stands where an operand does: index arithmetic, or an element."""
 InPlace = loops.Index | loops.Load
 FUNCTIONS_OF_INDEX_SIGNS = {sign: function for function, sign in SIGNS_OF_INDEX.items()}
@@ -45,10 +45,9 @@ class Named(NamedTuple):
 
 
 class ChosenLine(NamedTuple):
-    """The line `chosen SpMM_0: strategy = nonzeros, chunk = 256`."""
+    """The line `chosen SpMM_0: strategy = nonzeros, chunk = 256`, of which a kernel may have several."""
 
-    kernel: str
-    choices: tuple[tuple[str, Chosen], ...]
+    choices: tuple[tuple[str, Value], ...]
 
 
 class Primitive(NamedTuple):
@@ -139,7 +138,7 @@ class _ScheduledBuilder(StatementBuilder):
             resident=next((part.blocks for part in parts if isinstance(part, Resident)), 0),
             once=any(isinstance(part, Once) for part in parts),
             streamed=next((part.arrays for part in parts if isinstance(part, Streamed)), ()),
-            chosen=tuple((part.kernel, part.choices) for part in parts if isinstance(part, ChosenLine)),
+            chosen=grouped(choice for part in parts if isinstance(part, ChosenLine) for choice in part.choices),
             busy=next((part.array for part in parts if isinstance(part, Busy)), ""),
             origin=self.origin(meta),
         )
@@ -157,8 +156,7 @@ class _ScheduledBuilder(StatementBuilder):
         return Busy(array)
 
     def chosen(self, meta: Meta, line: str) -> ChosenLine:
-        ((kernel, own),) = grouped(Schedule.parse(line).choices)
-        return ChosenLine(kernel, own)
+        return ChosenLine(Schedule.parse(line).choices)
 
     def schedule(self, meta: Meta, line: str) -> Primitive:
         return Primitive(line.removeprefix("schedule ").rstrip())
@@ -214,11 +212,11 @@ class _ScheduledBuilder(StatementBuilder):
         where = kernels.Where(left=first, comparison=comparison, right=second, body=(), origin=self.origin(meta))
         return Head(before, where)
 
-    def array(self, meta: Meta, name: str, extents: tuple[Extent, ...] = ()) -> tuple[str, tuple[Extent, ...]]:
-        return name, extents
+    def array(self, meta: Meta, name: str, *rest: tuple[Extent, ...] | Stored) -> Array:
+        return name, rest
 
-    def buffers(self, meta: Meta, kind: str, *arrays: tuple[str, tuple[Extent, ...]]) -> Several:
-        made = Several(tuple(self.buffer(meta, kind, *array) for array in arrays))
+    def buffers(self, meta: Meta, kind: str, *arrays: Array) -> Several:
+        made = Several(tuple(self.buffer(meta, kind, name, *rest) for name, rest in arrays))
         self._integers |= {name for name, _ in arrays if kind == "index"}
         return made
 
@@ -246,10 +244,14 @@ class _ScheduledBuilder(StatementBuilder):
     def padding(self, meta: Meta, elements: int) -> Padding:
         return Padding(elements)
 
-    def reduce(self, meta: Meta, target: str, reduction: str, lanes: int, apart: int = 1) -> kernels.Reduce:
+    def reduce(self, meta: Meta, target: str, reduction: str, lanes: int, *rest: int | str) -> kernels.Reduce:
         if reduction not in loops.REDUCTION_SIGNS:
             raise self.refuse(meta, f"there is no reduction {reduction}")
-        return kernels.Reduce(target=target, reduction=reduction, lanes=lanes, apart=apart, origin=self.origin(meta))
+        apart = next((each for each in rest if isinstance(each, int)), 1)
+        parts = next((each for each in rest if isinstance(each, str)), "")
+        return kernels.Reduce(
+            target=target, reduction=reduction, lanes=lanes, apart=apart, parts=parts, origin=self.origin(meta)
+        )
 
     def barrier(self, meta: Meta, level: str, after: str = "") -> kernels.Barrier:
         if level not in ("block", "warp"):
@@ -288,13 +290,16 @@ class _ScheduledBuilder(StatementBuilder):
         )
         return Several((*before, load))
 
-    def checked(
-        self, meta: Meta, result: str, buffer: str, indices: tuple[Operand, ...], *checked: Atom
-    ) -> Several:
+    def checked(self, meta: Meta, result: str, buffer: str, indices: tuple[Operand, ...], *checked: Atom) -> Several:
         before, places = self._placed(meta, indices)
         load = kernels.CheckedLoad(
             result=result, buffer=buffer, indices=places, checked=checked, origin=self.origin(meta)
         )
+        return Several((*before, load))
+
+    def shuffled(self, meta: Meta, result: str, buffer: str, indices: tuple[Operand, ...]) -> Several:
+        before, places = self._placed(meta, indices)
+        load = kernels.ShuffledLoad(result=result, buffer=buffer, indices=places, origin=self.origin(meta))
         return Several((*before, load))
 
     def search(

@@ -9,7 +9,7 @@ from lark import v_args
 from lark.tree import Meta
 
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir.module import AnyProgram, Module
+from explorer.compiler.ir.module import AnyProgram, Module, Packing
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.ir.parse.dlc import parse_dlc
 from explorer.compiler.ir.parse.kernels import parse_scheduled
@@ -45,6 +45,13 @@ class Products:
     named: tuple[tuple[str, Factors], ...]
 
 
+@dataclass(frozen=True)
+class Packings:
+    """The part `packed msg = [D, att]` of a module's first line."""
+
+    rows: tuple[Packing, ...]
+
+
 def parse_module(text: str, known: Mapping[str, AnyProgram] | None = None) -> Module:
     """The module whose printed text this is; raises ParseError for a text that is none.
 
@@ -71,19 +78,27 @@ def parse_module(text: str, known: Mapping[str, AnyProgram] | None = None) -> Mo
 
 @v_args(inline=True, meta=True)
 class _ModuleBuilder(Builder):
-    def program(self, meta: Meta, name: str, result: str, *parts: Pairs | Inverses | Products) -> Module:
+    def program(
+        self, meta: Meta, name: str, results: tuple[str, ...], *parts: Pairs | Inverses | Products | Packings
+    ) -> Module:
         gradients = next((part for part in parts if isinstance(part, tuple)), ())
         inverses = next((part.pairs for part in parts if isinstance(part, Inverses)), ())
         products = next((part.named for part in parts if isinstance(part, Products)), ())
+        packed = next((part.rows for part in parts if isinstance(part, Packings)), ())
         return Module(
             name=name,
-            result=result,
+            result=results[0],
+            further=results[1:],
             gradients=gradients,
             programs=(),
             inverses=inverses,
             products=products,
+            packed=packed,
             origin=self.origin(meta),
         )
+
+    def results(self, meta: Meta, *names: str) -> tuple[str, ...]:
+        return names
 
     def gradients(self, meta: Meta, *pairs: tuple[str, str]) -> Pairs:
         return pairs
@@ -102,6 +117,12 @@ class _ModuleBuilder(Builder):
 
     def factor(self, meta: Meta, entry: str, extent: Extent) -> tuple[str, Extent]:
         return entry, extent
+
+    def packings(self, meta: Meta, *rows: Packing) -> Packings:
+        return Packings(rows)
+
+    def packing(self, meta: Meta, vectors: str, length: Extent, *scalars: str) -> Packing:
+        return Packing(vectors, length, scalars)
 
     def gradient(self, meta: Meta, tensor: str, buffer: str) -> tuple[str, str]:
         return tensor, buffer

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from lark import Lark, Token, Transformer, Tree
+from lark import Lark, Token, Transformer, Tree, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 from lark.lark import PostLex
 from lark.tree import Meta
 
 from explorer.compiler.ir.node import Origin, Span
+from explorer.compiler.ir.storage import STORAGES
 
 BETWEEN = {"slc": ("execute",), "dlc": ("execute",)}
 """What else is read of a grammar, behind what all share and before its own file."""
@@ -108,6 +109,12 @@ def _changes_of_level(newline: Token, levels: list[int]) -> Iterator[Token]:
         raise ParseError("this line is indented like none of the lines above it", line, column)
 
 
+class Stored(NamedTuple):
+    """The `: bf16` behind a tensor or a buffer."""
+
+    name: str
+
+
 class Builder(Transformer[Token, Any]):
     """Makes nodes of a parsed text; the base class knows names, numbers and where things stand."""
 
@@ -123,6 +130,13 @@ class Builder(Transformer[Token, Any]):
     def refuse(self, meta: Meta, message: str) -> ParseError:
         """The error for a construct that the grammar lets pass."""
         return ParseError(message, meta.line, meta.column)
+
+    @v_args(inline=True, meta=True)
+    def storage(self, meta: Meta, name: str) -> Stored:
+        """What elements are stored in."""
+        if name not in STORAGES:
+            raise self.refuse(meta, f"elements are stored as {', '.join(STORAGES)}, not as {name}")
+        return Stored(name)
 
     def __default_token__(self, token: Token) -> str:
         """Words are plain strings in nodes."""

@@ -14,7 +14,7 @@ from explorer.compiler.ir.access.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.functions import FUNCTIONS, SIGNS
 from explorer.compiler.ir.kernels import TF32_PARTS
 from explorer.compiler.ir.node import Atom, Extent, Node
-from explorer.compiler.ir.parse.reader import Builder
+from explorer.compiler.ir.parse.reader import Builder, Stored
 
 FUNCTIONS_OF_SIGNS = {sign: function for function, sign in SIGNS.items()}
 INDEX_FUNCTIONS = {sign: function for function, sign in loops.INFIX_INDEX.items()}
@@ -86,11 +86,13 @@ class StatementBuilder(Builder):
     def size(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
         return name, size
 
-    def buffer(self, meta: Meta, kind: str, name: str, extents: tuple[Extent, ...] = ()) -> loops.Buffer:
+    def buffer(self, meta: Meta, kind: str, name: str, *rest: tuple[Extent, ...] | Stored) -> loops.Buffer:
         self._arrays.add(name)
         if kind == "output":
             self._written.add(name)
-        return loops.Buffer(name=name, kind=kind, extents=extents, origin=self.origin(meta))
+        extents = next((part for part in rest if not isinstance(part, Stored)), ())
+        storage = next((part.name for part in rest if isinstance(part, Stored)), "f32")
+        return loops.Buffer(name=name, kind=kind, extents=extents, storage=storage, origin=self.origin(meta))
 
     def extents(self, meta: Meta, *extents: Extent) -> tuple[Extent, ...]:
         return extents

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
-from explorer.compiler.decisions import print_chosen
+from explorer.compiler.decisions import print_chosen_lines
 from explorer.compiler.ir.kernels import (
     ROLLED,
     AtomicAccumulate,
@@ -18,6 +18,7 @@ from explorer.compiler.ir.kernels import (
     Reduce,
     ScheduledKernel,
     Search,
+    ShuffledLoad,
     Statement,
     Tile,
     Where,
@@ -78,7 +79,8 @@ def print_step(statement: Node) -> str:
             return f"{statement.memory} {element(statement.name, statement.extents)}{padding}{swizzled}{kind}"
         case Reduce():
             apart = f" apart {statement.apart}" if statement.apart != 1 else ""
-            return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes{apart}"
+            parts = f" in {statement.parts}" if statement.parts else ""
+            return f"reduce {statement.target} {statement.reduction} over {statement.lanes} lanes{apart}{parts}"
         case Barrier():
             return f"barrier {statement.level}{' after copies' if statement.copies else ''}"
         case Copy():
@@ -88,6 +90,8 @@ def print_step(statement: Node) -> str:
             return f"{print_statement(statement)} kept {statement.kept}"
         case CheckedLoad():
             return f"{print_statement(statement)} checked {', '.join(map(str, statement.checked))}"
+        case ShuffledLoad():
+            return f"{print_statement(statement)} shuffled"
         case Search():
             return (
                 f"index {statement.result} = last {statement.buffer}[{statement.lower}..{statement.upper}]"
@@ -191,11 +195,11 @@ def print_scheduled(kernel: ScheduledKernel) -> tuple[Line, ...]:
     busy = f"  busy {kernel.busy}" if kernel.busy else ""
     head = f"scheduled {kernel.name}  template {kernel.template}  threads {kernel.threads}"
     lines = [Line(f"{head}{resident}{once}{streamed}{busy}")]
-    lines += [Line(f"  chosen {print_chosen(name, own)}") for name, own in kernel.chosen]
+    lines += [Line(f"  chosen {chosen}") for name, own in kernel.chosen for chosen in print_chosen_lines(name, own)]
     lines += [Line(f"  schedule {primitive}") for primitive in kernel.schedule]
     if kernel.sizes:
         lines.append(Line("  size " + ", ".join(f"{name} = {size}" for name, size in kernel.sizes)))
     lines += [Line(f"  count {name} = {count}") for name, count in kernel.counts]
     for kind, buffers in groupby(kernel.buffers, lambda buffer: buffer.kind):
-        lines.append(Line(f"  {kind} " + ", ".join(element(buffer.name, buffer.extents) for buffer in buffers)))
+        lines.append(Line(f"  {kind} " + ", ".join(buffer.declared for buffer in buffers)))
     return (*lines, *print_steps(kernel.body, 1, {}))

@@ -27,6 +27,7 @@ class IndexForms:
     def __init__(self, kernel: ScheduledKernel) -> None:
         self._sums: dict[str, tuple[int, dict[str, int]]] = {name: (size, {}) for name, size in kernel.sizes}
         self._spans: dict[str, int | None] = {}  # by loop variable, its last value less its first
+        self._bounds: dict[str, tuple[int, int]] = {}  # by loop variable, its first value and its last, where known
         self._loaded: set[str] = set()
         self._forms: dict[str, IndexForm] = {}
         for node in walk(kernel):
@@ -34,6 +35,8 @@ class IndexForms:
                 lower, upper = size_of(kernel, node.lower), size_of(kernel, node.extent)
                 self._spans[node.variable] = None if lower is None or upper is None else max(0, upper - lower - 1)
                 self._sums[node.variable] = (0, {node.variable: 1})
+                if lower is not None and upper is not None:
+                    self._bounds[node.variable] = lower, max(lower, upper - 1)
             elif isinstance(node, Index):
                 *_, left, right = (_form(operand, self._sums) for operand in node.operands)
                 self._sums[node.result] = _combined(node, left, right) or (0, {node.result: 1})
@@ -45,6 +48,15 @@ class IndexForms:
         if name not in self._forms and name in self._sums:
             self._forms[name] = self._form(*self._sums[name])
         return self._forms.get(name)
+
+    def between(self, index: Atom) -> tuple[int, int] | None:
+        """The least and the greatest value of an index, and of all elements of a vector; None where these are unknown,
+        or where anything is subtracted."""
+        start, terms = _form(index, self._sums)
+        if any(name not in self._bounds or by < 0 for name, by in terms.items()):
+            return None
+        least, most = (start + sum(by * self._bounds[name][end] for name, by in terms.items()) for end in (0, 1))
+        return least, most
 
     def _form(self, start: int, terms: dict[str, int]) -> IndexForm:
         added = {name: by for name, by in terms.items() if name not in self._loaded}

@@ -164,7 +164,7 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
         case CheckedLoad() if not (statement.checked and set(statement.checked) <= set(statement.indices)):
             raise broken(statement, "what is looked at is some of its indices")
         case Reduce():
-            _verify_reduce(statement)
+            _verify_reduce(kernel, statement)
         case Copy():
             _verify_copy(kernel, statement)
         case Barrier() if statement.copies and statement.level != "block":
@@ -177,10 +177,27 @@ def _verify_form(kernel: ScheduledKernel, statement: Statement) -> None:
             raise broken(statement, "registers have no banks that padding keeps apart")
 
 
-def _verify_reduce(reduce: Reduce) -> None:
+def _verify_reduce(kernel: ScheduledKernel, reduce: Reduce) -> None:
     powers = all(number > 0 and number & (number - 1) == 0 for number in (reduce.lanes, reduce.apart))
     if not powers or reduce.lanes * reduce.apart > LANES or reduce.reduction not in REDUCTION_SIGNS:
         raise broken(reduce, f"lanes are joined by powers of 2, within {LANES}")
+    if reduce.parts:
+        _verify_parts(kernel, reduce)
+
+
+def _verify_parts(kernel: ScheduledKernel, reduce: Reduce) -> None:
+    """A sum's parts go through a tile of the warp's own, of an element a lane, that serves nothing else."""
+    tile = Tile(name=reduce.parts, extents=(LANES,), memory="shared", origin=())
+    around = [path for statement, path in statements(kernel) if statement == tile]
+    if not around:
+        raise broken(reduce, f"{reduce.parts} is no tile of {LANES} numbers in shared memory")
+    if "warp" not in {loop.bind for loop in shared_loops(around[0])}:
+        raise broken(reduce, f"{reduce.parts} is not a warp's own")
+    for statement, _ in statements(kernel):
+        if isinstance(statement, Tile | Reduce):
+            continue
+        if reduce.parts in (*reads_of(statement), getattr(statement, "target", "")):
+            raise broken(reduce, f"{reduce.parts} is there for the parts of sums alone")
 
 
 def _verify_copy(kernel: ScheduledKernel, copy: Copy) -> None:

@@ -12,7 +12,7 @@ Program = loops.Kernel | kernels.ScheduledKernel
 
 def verify_module(module: Module) -> None:
     """Raises VerificationError where a kernel reads an array of the module's own before any has written it, or where
-    none writes the result or a gradient. Programs of SLC and DLC are made of kernels that have been looked at."""
+    none writes a result or a gradient. Programs of SLC and DLC are made of kernels that have been looked at."""
     programs = [program for program in module.programs if isinstance(program, Program)]
     if len(programs) < len(module.programs):
         return
@@ -23,7 +23,10 @@ def verify_module(module: Module) -> None:
         for name in sorted(read - written):
             raise VerificationError(f"{program.name} reads {name}, which no kernel before it writes")
         written |= written_by(program)
-    what = {module.result: "result", **{array: f"gradient of {tensor}" for tensor, array in module.gradients}}
+    what = {
+        **dict.fromkeys(module.results, "result"),
+        **{array: f"gradient of {tensor}" for tensor, array in module.gradients},
+    }
     for array, meaning in what.items():
         if array not in written:
             raise VerificationError(f"no kernel writes {array}, the {meaning}")

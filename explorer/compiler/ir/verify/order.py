@@ -9,6 +9,7 @@ Where there are copies to a tile, only a barrier after copies settles what they 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from explorer.compiler.ir.kernels import (
     Statement,
     Tile,
     Where,
+    vector_indices,
 )
 from explorer.compiler.ir.loops import Accumulate, Compute, Index, Load, Store
 from explorer.compiler.ir.node import Atom
@@ -93,6 +95,7 @@ class _Order:
     def __init__(self, kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
         self.kernel, self.shared = kernel, shared
         self.depends, self.forms = dependences(kernel), IndexForms(kernel)
+        self.sizes, self.widths = dict(kernel.sizes), vector_indices(kernel)
         self.loops: dict[str, Loop] = {}
         self.scope: dict[str, frozenset[str]] = {}  # by array, the loops whose iterations have one each
         self.tiles: set[str] = set()
@@ -246,7 +249,7 @@ class _Order:
                 if where.comparison == "==" and where.left in self.loops and isinstance(where.right, int)
             }
             shared = frozenset(each for each in fixed if each[0] in self.bound)
-            limits = frozenset(_limits(where) for where in wheres)
+            limits = frozenset(_limits(where, self.sizes) for where in wheres)
             self.here = Around(path, shared_loops(path), shared, frozenset(fixed) - shared, limits)
         return self.here
 
@@ -315,7 +318,26 @@ class _Order:
                         self._wait(access, past, max(before, since))
 
     def _settled(self, access: Access, past: Past) -> bool:
-        return in_another(access, past) or self._by_turns(access, past) or self._scattered(access, past)
+        found = in_another(access, past) or self._by_turns(access, past) or self._scattered(access, past)
+        return found or self._in_other_columns(access, past)
+
+    def _in_other_columns(self, access: Access, past: Past) -> bool:
+        """Whether one of their indices never has a value of the other's: a row's vector, and the scalars behind it."""
+        for mine, theirs in zip(access.indices, past.access.indices, strict=False):
+            (least, most), (fewest, highest) = self._range(access, mine), self._range(past.access, theirs)
+            if most < fewest or highest < least:
+                return True
+        return False
+
+    def _range(self, access: Access, index: Atom) -> tuple[float, float]:
+        """The least and the greatest value of an index where it is accessed, and of all elements of a vector: of these
+        a condition looks at the first, and all lie in the same whole number of vectors."""
+        least, most = self.forms.between(index) or (-inf, inf)
+        wide = self.widths.get(str(index), 1)
+        for name, low, high in access.limits:
+            if name == index:
+                least, most = max(least, low), min(most, high // wide * wide + wide - 1)
+        return least, most
 
     def _by_turns(self, access: Access, past: Past) -> bool:
         """Whether the other access was in this iteration or the one before, and has another turn."""
@@ -410,13 +432,14 @@ def _touched(statement: Statement) -> tuple[tuple[str, tuple[Atom, ...], Kind], 
     return ()
 
 
-def _limits(where: Where) -> tuple[str, float, float]:
+def _limits(where: Where, sizes: Mapping[str, int]) -> tuple[str, float, float]:
     """A name that a condition compares with a number, and the least and the most that this leaves it."""
-    match where:
-        case Where(left=str(name), comparison=comparison, right=int(bound)):
+    sides = (sizes.get(str(side), side) for side in (where.left, where.right))
+    match tuple(sides), where.comparison:
+        case (str(name), int(bound)), comparison:
             most = bound - 1 if comparison == "<" else bound
             return name, bound if comparison == "==" else -inf, most
-        case Where(left=int(bound), comparison=comparison, right=str(name)):
+        case (int(bound), str(name)), comparison:
             least = bound + 1 if comparison == "<" else bound
             return name, least, bound if comparison == "==" else inf
     return "", -inf, inf

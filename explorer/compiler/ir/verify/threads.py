@@ -10,6 +10,7 @@ from explorer.compiler.ir.kernels import (
     Multiply,
     Reduce,
     ScheduledKernel,
+    ShuffledLoad,
     Statement,
     Tile,
     Where,
@@ -20,7 +21,16 @@ from explorer.compiler.ir.loops import Accumulate, Accumulator, Load, Store
 from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.ir.verify.order import verify_order
 from explorer.compiler.ir.verify.products import spread_of, verify_product
-from explorer.compiler.ir.verify.sharing import Path, Share, broken, dependences, iterations, shared_loops, statements
+from explorer.compiler.ir.verify.sharing import (
+    LANES,
+    Path,
+    Share,
+    broken,
+    dependences,
+    iterations,
+    shared_loops,
+    statements,
+)
 
 NEUTRAL = {"sum": 0.0, "product": 1.0}
 """Where parts begin, so that putting them together counts the start once; a maximum may begin anywhere."""
@@ -33,6 +43,7 @@ def verify_threads(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
     do not reach, and memory that one thread reads and another has not surely written."""
     registers = _registers(kernel, shared)
     _verify_barriers(kernel)
+    _verify_shuffles(kernel, registers, shared)
     _verify_joins(kernel, shared)
     _Sums(kernel, shared, registers).body(kernel.body, ())
     verify_order(kernel, shared)
@@ -44,6 +55,22 @@ def _verify_barriers(kernel: ScheduledKernel) -> None:
             for loop in shared_loops(path):
                 if loop.bind in BELOW[statement.level]:
                     raise broken(statement, f"not all threads reach it alike, in a loop over {loop.bind}s")
+
+
+def _verify_shuffles(
+    kernel: ScheduledKernel, registers: dict[str, tuple[Share | None, ...]], shared: dict[str, Share]
+) -> None:
+    """All lanes of a warp come to a shuffle, and each holds the one element of its number, of the same row."""
+    for statement, path in statements(kernel):
+        if not isinstance(statement, ShuffledLoad):
+            continue
+        if any(loop.bind in BELOW["warp"] for loop in shared_loops(path)):
+            raise broken(statement, "not all lanes reach it alike")
+        *own, last = registers.get(statement.buffer, (None,))
+        if last != Share("lane", 0, LANES, 1, LANES, 1):
+            raise broken(statement, f"no lane holds the one element of its number in {statement.buffer}")
+        if own != _spread(kernel, statement, statement.indices[:-1], path, shared):
+            raise broken(statement, f"{statement.buffer} is spread over other threads elsewhere")
 
 
 def _verify_joins(kernel: ScheduledKernel, shared: dict[str, Share]) -> None:
@@ -82,11 +109,18 @@ def _registers(kernel: ScheduledKernel, shared: dict[str, Share]) -> dict[str, t
                 continue
             if len(indices) + len(lanes) != len(tiles[name].extents):
                 raise broken(statement, f"{name} has {len(tiles[name].extents)} dimensions")
-            loops = {loop.variable: loop for loop in path if isinstance(loop, Loop)}
-            spread = (*(_dimension(kernel, statement, index, loops, shared) for index in indices), *lanes)
+            spread = (*_spread(kernel, statement, indices, path, shared), *lanes)
             if found.setdefault(name, spread) != spread:
                 raise broken(statement, f"{name} is spread over other threads elsewhere")
     return found
+
+
+def _spread(
+    kernel: ScheduledKernel, statement: Statement, indices: tuple[Atom, ...], path: Path, shared: dict[str, Share]
+) -> list[Share | None]:
+    """How the dimensions of a register tile are spread that a statement has these indices in."""
+    loops = {loop.variable: loop for loop in path if isinstance(loop, Loop)}
+    return [_dimension(kernel, statement, index, loops, shared) for index in indices]
 
 
 def _dimension(
@@ -105,8 +139,10 @@ def _dimension(
 
 
 def _elements(statement: Statement) -> list[tuple[str, tuple[Atom, ...]]]:
-    """The elements of arrays that a statement touches."""
+    """The elements of arrays that a statement touches, of registers its own."""
     match statement:
+        case ShuffledLoad():
+            return []
         case Load():
             return [(statement.buffer, statement.indices)]
         case Store() | Accumulate() if statement.indices:

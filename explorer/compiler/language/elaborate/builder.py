@@ -62,6 +62,10 @@ class GraphBuilder:
         )
         return Row(name, shape, depends, lines, table)
 
+    def depend(self, dependency: Dependency) -> None:
+        """One more that a value may have."""
+        self._dependencies = (*self._dependencies, dependency)
+
     def count_operation(self, span: Span) -> None:
         """Counts an operation, also one on numbers, which leaves no value."""
         self._count += 1

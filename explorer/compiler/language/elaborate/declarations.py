@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from explorer.compiler.ir.graph import Tensor, plural
-from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.graph import Tensor
 from explorer.compiler.ir.node import Extent, Span
+from explorer.compiler.ir.storage import ALIASES, LEARNT, STORAGES
 from explorer.compiler.language.diagnostics import Fix, suggestion
 from explorer.compiler.language.elaborate.elaborate import Elaborator
+from explorer.compiler.language.elaborate.headers.meant import as_map
 from explorer.compiler.language.names.builtins import INDEX_SETS, builtin
 from explorer.compiler.language.names.entities import Entity, Index, Table
+from explorer.compiler.language.names.reserved import why_reserved
 from explorer.compiler.language.names.shapes import LARGEST_EXTENT, MOST_DIMENSIONS
-from explorer.compiler.language.names.structures import GRAPH, TRIPLES, Structure
+from explorer.compiler.language.names.structures import BATCH
 from explorer.compiler.language.parsing import syntax
 
-_PAIRS = tuple(f"{end}_pair{of}" for end in ("src", "dst") for of in ("", "_node", "_etype"))
-_GIVEN = {
-    "graph": ("num_nodes", "num_etypes", "num_ntypes", "in_degree", "src_pairs", "dst_pairs"),
-    "bags": ("ptr", "weight"),
-    "blocks": ("ptr", "blocks"),
-    "csr": ("rowptr", "value", "num_rows", "num_cols"),
-    "coo": ("rowptr", "value", "num_rows", "num_cols"),
-}
-"""What a run gives beside the maps, by the kind of structure."""
-UPSTREAM = "upstream"
 OF_A_RUN = frozenset(
     (
         "b",
@@ -40,30 +32,12 @@ OF_A_RUN = frozenset(
 )
 """What a run has many of, and no size stands for."""
 BEYOND = {
-    "score": "A score is computed for each triple alone, and its tensors are over entities and relations. What comes"
-    " with a triple, as labels do, is for the loss of the scores: loss(module(h, r, t), y) with module = c.torch(...).",
+    "score": "A score's tensors are over the sets of its header. What comes with each of them, as labels do, is given"
+    " over the batch: input y[batch].",
     "layer": "A layer's tensors are over nodes, edges and their types.",
     "op": "An op's tensors are over what its lists have: rows, and entries or nonzeros.",
 }
 """Where that belongs, by the kind of definition."""
-
-
-def reserved_names(structure: Structure) -> frozenset[str]:
-    """Names under which a run gives the structure: its maps with their encodings, its sizes, and gradients."""
-    if structure is TRIPLES:
-        return frozenset()
-    maps = (*structure.maps, *(_PAIRS if structure is GRAPH else ()))
-    arrays = [f"{name}{array}" for name in maps for array in ("", "_ptr", "_order")]
-    counts = [str(count_name(index_set)) for index_set in structure.sets]
-    wholes = [f"all_{plural(index_set)}" for index_set in structure.sets]
-    return frozenset([*arrays, *counts, *wholes, *_GIVEN[structure.kind], UPSTREAM])
-
-
-def why_reserved(name: str, structure: Structure) -> str:
-    """What a name is that a run needs, "" where it is free."""
-    if name not in reserved_names(structure):
-        return ""
-    return "is what the gradient of the result is called" if name == UPSTREAM else f"is a part of {structure.owner}"
 
 
 def declare_tensors(
@@ -129,7 +103,14 @@ def _tensor(
         message = f"a row has at most {MOST_DIMENSIONS} dimensions; these would have {len(dims)}"
         elaborator.collector.report(message, declaration.extent)
         complete = False
-    if not complete:
+    if BATCH in sets and (declaration.kind != "input" or sets != [BATCH]):
+        message = "what comes with each fact of a batch is given, one row a fact"
+        shown = ", ".join([BATCH, *map(str, dims)])
+        detail = f"input {declaration.name.text}[{shown}]"
+        elaborator.collector.report(f"{message}: {detail}", declaration.extent)
+        complete = False
+    storage = _storage(declaration, elaborator)
+    if not complete or not storage:
         return None
     return Tensor(
         origin=(declaration.extent,),
@@ -137,7 +118,33 @@ def _tensor(
         sets=tuple(sets),
         dims=tuple(dims) if declaration.extents else (1,),  # a number of its own is an array of one element
         kind=declaration.kind,
+        storage=storage,
     )
+
+
+def _storage(declaration: syntax.Declaration, elaborator: Elaborator) -> str:
+    """What the tensor's elements are stored in; "" where they cannot be, which is reported."""
+    word = declaration.storage
+    if word is None:
+        return "f32"
+    storage = ALIASES.get(word.text, word.text)
+    if storage not in STORAGES:
+        hint, fixes = suggestion(word.text, word.extent, (*STORAGES, *ALIASES))
+        known = ", ".join(f"{name} ({stored.about})" for name, stored in STORAGES.items())
+        elaborator.collector.report(
+            f"elements are not stored as '{word.text}'{hint}", word.extent, f"They are stored as {known}.", fixes
+        )
+        return ""
+    if declaration.kind == "param" and storage not in LEARNT:
+        name = declaration.name.text
+        elaborator.collector.report(
+            f"'{name}' cannot be learnt: {storage} holds whole numbers, and an optimiser's steps are none",
+            word.extent,
+            f"Declare it as input, and what its rows mean beside it: scale[i] * {name}[i] + bias[i], where"
+            " scale and bias may be learnt.",
+        )
+        return ""
+    return storage
 
 
 def indexed_by(definition: syntax.Definition) -> dict[str, int]:
@@ -177,11 +184,17 @@ def _report_unknown_extent(
 ) -> None:
     """About an extent that is no size and no index set; before the header, new sizes are declared, where one is meant.
 
-    What stands for a batch's triples, or is indexed, is no size: one of 64 would be a table that all rows share."""
+    What stands for a batch's triples, or is indexed, is no size: one of 64 would be a table that all rows share. A
+    header with an id that has no set has been told of, and may mean this one."""
+    if is_set and definition.kind == "score" and any(each.annotation is None for each in definition.parameters):
+        return
     sets = elaborator.sets if is_set else (*elaborator.operations.shapes.sizes, *elaborator.sets)
     hint, fixes = suggestion(node.text, node.extent, sets)
     detail = ""
-    if not hint and node.text.lower() in OF_A_RUN:
+    meant = as_map(elaborator.text, definition, node) if is_set and not hint else []
+    if meant:
+        detail, fixes = "What a tensor is indexed by are ids, which a map has.", tuple(meant)
+    elif not hint and node.text.lower() in OF_A_RUN:
         detail = BEYOND.get(definition.kind, "")
     elif not hint and (is_set or node.text in INDEX_SETS):
         known = ", ".join(elaborator.sets)

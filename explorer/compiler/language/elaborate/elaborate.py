@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
+from explorer.compiler.ir.graph import IndexMap
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.builder import GraphBuilder
 from explorer.compiler.language.elaborate.elements import Elements
+from explorer.compiler.language.elaborate.headers.meant import declaring_map
 from explorer.compiler.language.elaborate.indexing import take_attribute, take_rows, take_slice
 from explorer.compiler.language.elaborate.loops import Loops
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.elaborate.unknown import Unknown
 from explorer.compiler.language.elaborate.values.arrange import Arranging
-from explorer.compiler.language.elaborate.values.binding import bind_builtin, bind_helper, split_axis
+from explorer.compiler.language.elaborate.values.binding import bind_builtin, bind_division, split_axis
 from explorer.compiler.language.elaborate.values.calls import call_builtin
+from explorer.compiler.language.elaborate.values.divisions import DIVISIONS, divided
+from explorer.compiler.language.elaborate.values.einsum import EXAMPLE, einsum
+from explorer.compiler.language.elaborate.values.inlining import Inlining
 from explorer.compiler.language.elaborate.values.operations import Operations
-from explorer.compiler.language.names.builtins import (
-    GRAPH_WORD,
-    LATER,
-    builtin,
-)
+from explorer.compiler.language.elaborate.values.several import one_of, returned, unpack
+from explorer.compiler.language.names.builtins import LATER, builtin
 from explorer.compiler.language.names.entities import (
     Constant,
     DataName,
     Entity,
     Given,
     Index,
+    Members,
     Row,
+    Several,
     Stopped,
     StructureArgument,
     Table,
 )
-from explorer.compiler.language.names.prelude import is_of_prelude, prelude_text
-from explorer.compiler.language.names.structures import GRAPH, Structure
+from explorer.compiler.language.names.structures import BATCH, Structure
 from explorer.compiler.language.parsing import syntax
 
 DEEPEST_RECURSION = 100
@@ -43,7 +44,7 @@ DEEPEST_RECURSION = 100
 LEAVES = (syntax.Name, syntax.Number, syntax.Call, syntax.Text, syntax.Comprehension, syntax.Listing)
 """Expressions without one that begins them."""
 
-COMPUTED = (syntax.Assignment, syntax.CallStatement, syntax.Loop, syntax.Return)
+COMPUTED = (syntax.Assignment, syntax.Unpacking, syntax.CallStatement, syntax.Loop, syntax.Return)
 
 
 class Elaborator:
@@ -64,6 +65,7 @@ class Elaborator:
         definitions: Mapping[str, str],
     ) -> None:
         self.text = text
+        self.definition = definition
         self.family = definition.kind
         self.collector = collector
         self.operations = Operations(text, sizes, builder, collector)
@@ -71,17 +73,29 @@ class Elaborator:
         self._sizes = sizes
         self._helpers = helpers
         self._unknown = unknown
-        self._calls: list[str] = []
         self._depth = 0
         self.structure = structure
         elements = Elements(self, structure, syntax.walk_statements(definition.statements))
         self.loops = Loops(self, structure, elements)
+        self.inlining = Inlining(self)
         self.unknown = Unknown(self, definition, helpers, definitions)
+        self.divisions: dict[str, IndexMap] = {}
+        """The maps that are computed of ids, by name."""
 
     @property
     def sets(self) -> tuple[str, ...]:
         """The index sets of the definition."""
         return self.structure.sets
+
+    @property
+    def _facts(self) -> str:
+        """The set of a score's facts, whose values each reads as its own; "" in what is no score."""
+        each = BATCH if self.structure.kind == "facts" else self.structure.each
+        return each if self.family == "score" else ""
+
+    def declaring_map(self, name: str, domain: str) -> list[Fix]:
+        """To declare the map that a name is read as."""
+        return declaring_map(self.text, self.definition, name, domain, self.structure.maps.values())
 
     def is_size(self, name: str) -> bool:
         """Whether the text declares a size of that name."""
@@ -95,25 +109,23 @@ class Elaborator:
 
     def body(
         self, definition: syntax.Definition, scope: dict[str, Entity | None], needs_return: bool = True
-    ) -> Entity | None:
-        """Runs a body's statements in a scope; the value of its `return`, which ends it."""
+    ) -> Entity | Several | None:
+        """Runs a body's statements in a scope; the value of its `return`, which ends it, or several."""
         outer, self.scope = self.scope, scope
         around = self.loops.leave_names()
         try:
-            result: Entity | None = None
-            returned: syntax.Return | None = None
+            result: Entity | Several | None = None
+            last: syntax.Return | None = None
             for statement in definition.statements:
-                if returned is not None and isinstance(statement, COMPUTED):
+                if last is not None and isinstance(statement, COMPUTED):
                     self.collector.report("nothing after 'return' is computed", statement.extent)
                     break
                 if isinstance(statement, syntax.Return):
-                    returned = statement
-                    if not self._calls:
-                        self.loops.bind_letters(statement.value)
-                    result = self.expression(statement.value)
+                    last = statement
+                    result = returned(self, statement, bool(self.inlining.calls))
                 else:
                     self.statement(statement)
-            if returned is None and needs_return and not _may_return(definition):
+            if last is None and needs_return and not _may_return(definition):
                 self.collector.report(f"'{definition.name.text}' has no 'return'", definition.header)
             return result
         finally:
@@ -124,7 +136,9 @@ class Elaborator:
         """One statement of a body or of a loop in it."""
         match statement:
             case syntax.Assignment(target=syntax.Name() as target, operator=""):
-                self._assign(statement, target)
+                self.assign(target, self.expression(statement.value))
+            case syntax.Unpacking():
+                unpack(self, statement)
             case syntax.Assignment():
                 self.loops.assign(statement)
             case syntax.CallStatement():
@@ -137,6 +151,9 @@ class Elaborator:
             case syntax.Declarations() if self.loops.level != self.loops.base or self.loops.unrolling.depth:
                 message = "tensors are declared at the beginning of the definition, outside of loops"
                 self.collector.report(message, statement.tensors[0].extent)
+            case syntax.MapDeclaration() if self.loops.level != self.loops.base or self.loops.unrolling.depth:
+                message = "maps are declared at the beginning of the definition, outside of loops"
+                self.collector.report(message, statement.extent)
             case syntax.Broken():
                 for name in statement.names:
                     self.scope.setdefault(name, None)
@@ -145,22 +162,28 @@ class Elaborator:
         """A call on a line of its own: of a helper that writes data."""
         helper = self._helpers.get(node.function.text)
         if helper is None or any(isinstance(statement, syntax.Return) for statement in helper.statements):
-            if self._call(node) is not None:
+            if self.call(node) is not None:
                 message = f"the value of '{node.function.text}' is used nowhere: give it a name"
                 self.collector.report(message, node.extent)
             return
+        divided = bind_division(node, helper, self.family, self.collector)
+        if divided is None:
+            return
+        node, helper = divided
         entities = [self._argument(argument.value) for argument in node.arguments]
-        self._inline(node, helper, entities, needs_return=False)
+        self.inlining.inline(node, helper, entities, needs_return=False)
 
-    def _assign(self, statement: syntax.Assignment, target: syntax.Name) -> None:
+    def assign(self, target: syntax.Name, value: Entity | None) -> None:
+        """Gives a value a name, unless that is taken."""
         name = target.text
-        value = self.expression(statement.value)
         bound = self.scope.get(name)
         taken = ""
         if isinstance(bound, Table):
             taken = f"a declared {bound.tensor.kind}"
         elif isinstance(bound, Index):
             taken = "an index"
+        elif isinstance(bound, Members):
+            taken = "a set of negatives"
         elif isinstance(bound, StructureArgument):
             taken = bound.structure.owner
         elif name in self._sizes:
@@ -170,14 +193,19 @@ class Elaborator:
             self.collector.report(message, target.extent)
             value = None
         elif self.loops.is_outer(name):
-            self.loops.report_outer(statement, name)
+            self.loops.report_outer(target)
             value = None
         self.scope[name] = value
 
     # Expressions
 
     def expression(self, node: syntax.Expression) -> Entity | None:
-        """What an expression stands for. Long sums nest to the left as deep as they are long: that side is a loop."""
+        """What an expression stands for where one value does."""
+        return one_of(self, node, self.entities(node))
+
+    def entities(self, node: syntax.Expression) -> Entity | Several | None:
+        """What an expression stands for, several values where it is a call of a helper that returns them. Long sums
+        nest to the left as deep as they are long: that side is a loop."""
         self._depth += 1
         if self._depth > DEEPEST_RECURSION:
             self.collector.report("this expression nests too deeply, with the helpers that it calls", node.extent)
@@ -197,18 +225,18 @@ class Elaborator:
         around = pending[-1] if pending else None
         entity = self._leaf(node, around if isinstance(around, syntax.Index) else None)
         for parent in reversed(pending):
-            entity = self._apply(parent, entity)
+            entity = self._apply(parent, one_of(self, node, entity))
         self._depth -= 1
         return entity
 
-    def _leaf(self, node: syntax.Expression, indexed: syntax.Index | None) -> Entity | None:
+    def _leaf(self, node: syntax.Expression, indexed: syntax.Index | None) -> Entity | Several | None:
         match node:
             case syntax.Name():
                 return self._lookup(node, indexed)
             case syntax.Number():
                 return self.operations.number(node.value, node.extent, node.text)
             case syntax.Call():
-                return self._call(node)
+                return self.call(node)
             case syntax.Listing():
                 self.collector.report("a list stands in concat and stack: concat([a, b])", node.extent)
         return None
@@ -249,7 +277,7 @@ class Elaborator:
         elif name.text in self._helpers or builtin(name.text):
             self.collector.report(f"'{name.text}' is a function: call it with its arguments", name.extent)
         else:
-            self.unknown.name(name, indexed, self._calls)
+            self.unknown.name(name, indexed, self.inlining.calls)
         return None
 
     def value(self, node: syntax.Expression, entity: Entity | None) -> Row | Constant | None:
@@ -266,6 +294,11 @@ class Elaborator:
                 site = OperationSite(entity.tensor.name, node.extent, node.extent)
                 row = self.operations.gather(site, entity, ())
                 return row if entity.declaration.extents else Arranging(self.operations, site).reshaped(row, ())
+            case Table() if entity.tensor.sets == (self._facts,):
+                site = OperationSite(entity.tensor.name, node.extent, node.extent)
+                index = self.loops.seen_from_here(Index(self._facts, self._facts, self._facts), node)
+                assert isinstance(index, Index)
+                return self.operations.gather(site, entity, (index,))
             case Table():
                 sets = " and ".join(entity.tensor.sets)
                 maps = self.maps_for(entity.tensor.sets)
@@ -277,10 +310,14 @@ class Elaborator:
                 detail = "" if maps else f"An index takes one, as in {name}[i], where a loop or the header has it."
                 self.collector.report(f"'{name}' has a row for each {sets}{example}", node.extent, detail, fixes)
                 return None
+            case Members():
+                text = slice_text(self.text, node.extent)
+                message = f"'{text}' is a set of ids of each fact, which a reduction goes over"
+                self.collector.report(message, node.extent, f"Write sum(... for k in {text}), or mean, max, logsumexp.")
+                return None
             case Index():
-                self.collector.report(
-                    f"'{entity.text}' is an index of {with_article(entity.index_set)}, not a value", node.extent
-                )
+                of = with_article(entity.index_set) if entity.index_set else "a set of its own"
+                self.collector.report(f"'{entity.text}' is an index of {of}, not a value", node.extent)
                 return None
         return entity
 
@@ -297,15 +334,16 @@ class Elaborator:
 
     def indices(self) -> list[Index]:
         """The maps in scope."""
-        found = [entity for entity in self.scope.values() if isinstance(entity, Index)]
-        return found if self.family == "score" else list(self.loops.elements.available(found))
+        return self.loops.elements.available(each for each in self.scope.values() if isinstance(each, Index))
 
     def maps_for(self, sets: Iterable[str]) -> str:
         """Maps with which a tensor of these index sets could be indexed, as text; empty where one is missing."""
         found = [next((index.text for index in self.indices() if index.index_set == entry), "") for entry in sets]
         return ", ".join(found) if all(found) else ""
 
-    def _binary(self, node: syntax.Binary, left_entity: Entity | None) -> Row | Constant | None:
+    def _binary(self, node: syntax.Binary, left_entity: Entity | None) -> Entity | None:
+        if isinstance(left_entity, Index) and node.operator in DIVISIONS:
+            return divided(self, node, left_entity)
         left = self.value(node.left, left_entity)
         right = self.value(node.right, self.expression(node.right))
         return None if left is None or right is None else self.operations.binary(node, left, right)
@@ -316,7 +354,8 @@ class Elaborator:
 
     # Calls
 
-    def _call(self, node: syntax.Call) -> Entity | None:
+    def call(self, node: syntax.Call) -> Entity | Several | None:
+        """What a call gives: several, where a helper returns them."""
         name = node.function.text
         for argument in node.arguments:
             if isinstance(argument.value, syntax.Comprehension):
@@ -331,9 +370,11 @@ class Elaborator:
             axis = None if place is None else self.whole(place, "an axis")
             if place is not None and axis is None:
                 return None
+        if function is not None and function.kind == "einsum":
+            return self._einsum(node)
         entities = [self._argument(argument.value) for argument in node.arguments]
         if name in self._helpers:
-            return self._inline(node, self._helpers[name], entities)
+            return self.inlining.inline(node, self._helpers[name], entities)
         if function is None:
             if name not in self._unknown:
                 self.unknown.function(node)
@@ -346,101 +387,20 @@ class Elaborator:
         known = [value for value in values if value is not None]
         return call_builtin(self.operations, node, function, nodes, known, axis) if len(known) == len(values) else None
 
+    def _einsum(self, node: syntax.Call) -> Row | None:
+        """Products by letters, which are written first."""
+        given = [argument.value for argument in node.arguments]
+        named = any(argument.keyword is not None for argument in node.arguments)
+        if named or len(given) < 2 or not isinstance(given[0], syntax.Text):
+            self.collector.report(f"einsum has its letters first, and then its values: {EXAMPLE}", node.extent)
+            return None
+        values = [self.value(each, self._argument(each)) for each in given[1:]]
+        known = [value for value in values if value is not None]
+        return einsum(self.operations, node, known) if len(known) == len(values) else None
+
     def _argument(self, node: syntax.Expression) -> Entity | None:
         """An argument of a call: a value, or a name of data for a helper."""
         return DataName(node.text) if isinstance(node, syntax.Text) else self.expression(node)
-
-    def _inline(
-        self,
-        node: syntax.Call,
-        helper: syntax.Definition,
-        entities: list[Entity | None],
-        needs_return: bool = True,
-    ) -> Entity | None:
-        """A helper's body in place of its call; counted, because helpers that call each other twice double."""
-        self.operations.builder.count_operation(node.function.extent)
-        name = helper.name.text
-        if name in self._calls:
-            self.collector.report(f"'{name}' calls itself: the language has no recursion", node.function.extent)
-            return None
-        places = bind_helper(node, helper, self.collector)
-        if places is None:
-            return None
-        scope: dict[str, Entity | None] = {}
-        for slot, parameter in enumerate(helper.parameters):
-            if slot in places:
-                scope[parameter.name.text] = entities[places[slot]]
-            elif parameter.default is not None:
-                scope[parameter.name.text] = self._default(parameter.default)
-        if not self._check_annotations(node, helper, scope):
-            return None
-        self._calls.append(name)
-        with self._prelude_of(node, helper):
-            result = self.body(helper, scope, needs_return)
-        self._calls.pop()
-        if isinstance(result, Constant) and is_of_prelude(helper):
-            return replace(result, span=node.extent, label=name)  # a number's place in the prelude is no place here
-        return result
-
-    @contextmanager
-    def _prelude_of(self, node: syntax.Call, helper: syntax.Definition) -> Iterator[None]:
-        """While a helper of the prelude is inlined, what it computes and what is wrong with it is its call's."""
-        if not is_of_prelude(helper) or self.operations.builder.caller is not None:
-            yield
-            return
-        text = self.text
-        self.operations.builder.caller = OperationSite(node.function.text, node.function.extent, node.extent)
-        self.collector.place = node.extent
-        self.text = self.operations.text = prelude_text()
-        try:
-            yield
-        finally:
-            self.operations.builder.caller = self.collector.place = None
-            self.text = self.operations.text = text
-
-    def _report_of_layers(self, node: syntax.Call) -> None:
-        """About a helper of a layer's graph that an op calls: an op writes its softmax out."""
-        message = f"'{node.function.text}' is of the edges of a layer's graph, and this is an op"
-        over = slice_text(self.text, node.arguments[0].value.extent)
-        each, row = ("i", "j")[self.structure.each == "unit"], f"{over}.row(i)"
-        loop = f"for {each} in {row if self.structure.each == 'unit' else over}"
-        data = f'{each}["s"]'
-        detail = (
-            f"Write it out: top = max({data} {loop}); {loop}: {data} = exp({data} - top); total = sum({data} {loop});"
-            f" {loop}: {data} /= total."
-        )
-        self.collector.report(message, node.extent, detail)
-
-    def _default(self, node: syntax.Expression) -> Entity | None:
-        """A parameter's default, which sees sizes only."""
-        outer, self.scope = self.scope, {}
-        result = self.expression(node)
-        self.scope = outer
-        return result
-
-    def _check_annotations(
-        self, node: syntax.Call, helper: syntax.Definition, scope: Mapping[str, Entity | None]
-    ) -> bool:
-        """Whether the arguments of parameters with an index set are indices of it."""
-        fits = True
-        for parameter in helper.parameters:
-            entity = scope[parameter.name.text]
-            if parameter.annotation is None or entity is None:
-                continue
-            wanted = parameter.annotation.text
-            if wanted == GRAPH_WORD:
-                right, what = isinstance(entity, StructureArgument) and entity.structure is GRAPH, "the graph"
-            else:
-                right = isinstance(entity, Index) and entity.index_set == wanted
-                what = f"an index of {wanted}"
-            if not right and is_of_prelude(helper) and self.family == "op":
-                self._report_of_layers(node)
-                return False
-            if not right:
-                message = f"'{helper.name.text}' needs {what} for '{parameter.name.text}'"
-                self.collector.report(message, node.extent)
-                fits = False
-        return fits
 
 
 def _may_return(definition: syntax.Definition) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.compiler.ir.graph import plural
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, with_article
+from explorer.compiler.language.elaborate.headers.maps import declared_maps
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.names.entities import Constant, Entity, Index, Row, Table
-from explorer.compiler.language.names.structures import GRAPH, Structure
+from explorer.compiler.language.names.structures import FACTS, GRAPH, Structure
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
@@ -19,9 +20,18 @@ if TYPE_CHECKING:
 
 ITERATORS = {"incoming_edges": "dst", "outgoing_edges": "src"}
 """The edges of a node of a graph, and the end at which it stands."""
+TYPES = {"incoming_etypes": "dst", "outgoing_etypes": "src"}
+"""The types of these edges, each once."""
 
 ELSEWHERE = {"source": "src", "u": "src", "destination": "dst", "dest": "dst", "target": "dst", "v": "dst"}
 """What else the ends of an edge are called."""
+
+WHOLE = "unit"
+"""Whose data is that of the graph or the matrix itself: one row."""
+OTHERS = "others"
+"""In place of a loop's end: read of members of another group."""
+MOST_IN_REACH = 100
+"""Indices beyond which no further ones are looked for."""
 
 Key = tuple[str, str]
 """An index set and the name of data on its elements."""
@@ -44,6 +54,8 @@ class Elements:
         """What the loop now running has written so far; for members, with the end at which the loop's group stands."""
         self.variables: dict[str, int] = {}
         """The variables of all loops, with the first's line."""
+        self.elsewhere = False
+        """Whether what runs is a reduction over the members of a group that is not the running loop's."""
         self._others: dict[Key, set[str]] = {}
         """What the loop now running has read of groups other than its own, or of members, with the loops' ends."""
         self._lines: dict[str, int] = {}
@@ -66,9 +78,13 @@ class Elements:
         """`e.src`, `e.etype`, `e.norm`, or the element's row of a tensor of that name."""
         name = node.name.text
         shown = f"{index.text}.{name}"
+        if index.member and name in self._structure.parts.get(index.index_set, ()):  # of what a member picks
+            index = replace(index, member=False)
+        if self.owner(index) == self._structure.member:
+            name = self._structure.by_set.get(name, name)
         if name in self._structure.parts.get(self.owner(index), ()):
             return self._part(index, name, OperationSite(shown, node.extent, node.extent))
-        if name in ITERATORS and index.index_set == "node" and self._structure is GRAPH:
+        if name in ITERATORS and index.index_set == "node" and self._structure.kind == GRAPH.kind:
             message = f"'{shown}' is what a loop goes over: for e in {shown}():"
             self._elaborator.collector.report(message, node.extent)
             return None
@@ -86,10 +102,10 @@ class Elements:
         """What the structure has for an element: where a map leads from it, or a number."""
         member = self._structure.member
         index = Index(member, member, member, index.text) if index.member else index
-        if name == "id":
-            return replace(index, shown=site.label)
         if name in self._structure.maps:
             return self._step(index, name, site.label)
+        if name == "id":
+            return replace(index, shown=site.label)
         return self._elaborator.operations.structure(site, name, index)
 
     def _step(self, index: Index, name: str, shown: str) -> Index:
@@ -107,14 +123,15 @@ class Elements:
         fix = Fix(f"Use {form}", place, form)
         self._elaborator.collector.report(f"{what} and is read as {form}", place, fixes=[fix])
 
-    def write(self, key: Key, value: Row | Constant | None, place: Span) -> None:
-        """Data on the elements of the loop that runs, which may not have read it of others: their order would count."""
+    def write(self, key: Key, value: Row | Constant | None, place: Span, fixes: Sequence[Fix] = ()) -> None:
+        """Data on the elements of the loop that runs, which may not have read it of others: their order would count,
+        which `fixes` mend."""
         index_set, name = key
         others = self._others.get(key, set())
         if others - {self._end} if index_set == self._structure.member else others:
             message = f"'{name}' of other {plural(index_set)} is read in this same loop: the order would count"
             detail = "Give what is written another name, or read in a loop of its own, before."
-            self._elaborator.collector.report(message, place, detail)
+            self._elaborator.collector.report(message, place, detail, fixes)
             value = None
         self.data[key] = value
         self.fresh[key] = self._end
@@ -122,7 +139,7 @@ class Elements:
     def forget(self, name: str) -> None:
         """After an error: what would have written data of that name is reported already."""
         self._forgotten.add(name)
-        for index_set in (self._structure.group, self._structure.member):
+        for index_set in (self._structure.group, self._structure.member, *self._structure.sets, WHOLE):
             self.data.setdefault((index_set, name), None)
 
     def begin_sum(self, key: Key, place: Span) -> None:
@@ -133,21 +150,32 @@ class Elements:
             self._elaborator.collector.report(message, place)
 
     def end_loop(self, outermost: bool) -> None:
-        """After a loop."""
-        self.summing.clear()
-        self._before_sum.clear()
+        """After a loop; within one over the types of a node's edges the node's sums go on."""
+        if self._structure.group not in self._elaborator.loops.level.around:
+            self.summing = {key: line for key, line in self.summing.items() if key[0] == WHOLE}
+            self._before_sum = {key for key in self._before_sum if key[0] == WHOLE}
         if outermost:
+            self.summing.clear()
+            self._before_sum.clear()
             self.fresh.clear()
             self._others.clear()
 
     @property
     def _end(self) -> str:
-        return self._elaborator.loops.level.end
+        """The map from the loop's members to their group: edges of one type into a node are among those into it."""
+        return self._elaborator.loops.level.around.get(self._structure.group, "")
 
     def _is_own(self, key: Key, index: Index) -> bool:
         """Whether data is read of an element that the running loop cannot write at the same time for another."""
         member = key[0] == self._structure.member
-        own = index.identity or index.name == self._end
+        if self.elsewhere:  # of the members of another group, or of its own: not all of them are written yet
+            self._others.setdefault(key, set()).add(OTHERS)
+            return key not in self.fresh
+        around = self._elaborator.loops.level.around
+        own = index.identity or index.name == around.get(index.index_set)
+        if member and not index.identity and not index.member:
+            self._others.setdefault(key, set()).add(index.name)
+            return key not in self.fresh
         if member:
             own = self.fresh.get(key, self._end) == self._end
         if not own or member:
@@ -160,7 +188,7 @@ class Elements:
         if index.member and key not in self.data:  # in a square matrix, a column is a row too
             key = (index.index_set, name)
         site = OperationSite(slice_text(self._elaborator.text, extent), extent, extent)
-        if key in self.summing and index.index_set == self._structure.group:
+        if key in self.summing:
             message = f"'{name}' is summed in this loop: its value is known behind the loop"
             self._elaborator.collector.report(message, extent, f"Line {self.summing[key]} sums it.")
             return None
@@ -169,14 +197,32 @@ class Elements:
             self._elaborator.collector.report(message, extent)
             return None
         if key in self.data:
-            if self._end and index.name == self._end:
+            if index.name == self._elaborator.loops.level.around.get(index.index_set):
                 self._before_sum.add(key)
-            return self.data[key] if key[0] == self._structure.member else self.at(self.data[key], index, site)
+            own = key[0] == self._structure.member and (index.member or index.identity)
+            return self.data[key] if own else self.at(self.data[key], index, site)
         if self._table(index, name) is not None:
             self._report_form(f"'{name}' is declared", f"{index.text}.{name}", extent)
         else:
             self._report_unknown(index, name, place)
         return None
+
+    def read_whole(self, name: str, shown: str, extent: Span, place: Span) -> Row | Constant | None:
+        """`g["h"]`, which a loop over the graph sums."""
+        key = (WHOLE, name)
+        if key in self.summing:
+            message = f"'{name}' is summed in this loop: its value is known behind the loop"
+            self._elaborator.collector.report(message, extent, f"Line {self.summing[key]} sums it.")
+            return None
+        if key not in self.data:
+            if self._complete and not self._elaborator.is_broken(name):
+                detail = f"""What is summed over all elements is data of it: {shown}["{name}"] += ..., in a loop."""
+                message = f"unknown data '{name}' of {self._structure.owner}"
+                self._elaborator.collector.report(message, place, detail)
+            return None
+        if self._elaborator.loops.level != self._elaborator.loops.base:
+            self._before_sum.add(key)
+        return self.data[key]
 
     def at(self, value: Row | Constant | None, index: Index, site: OperationSite) -> Row | Constant | None:
         """A value of an element's set as seen from where the text stands: a node's value at an edge's end."""
@@ -191,6 +237,9 @@ class Elements:
         report = self._elaborator.collector.report
         shown, index_set = index.text, self.owner(index)
         group, member = self._structure.group, self._structure.member
+        if self._structure.kind == FACTS:
+            self._report_no_map(index, name, place)
+            return
         if index_set not in (group, member):
             kind = with_article(index_set)
             report(f"'{shown}' is {kind} and has no '{name}': data stands on {self._structure.words}", place)
@@ -217,14 +266,31 @@ class Elements:
         written = f": {several} have {', '.join(known)}" if known else f": nothing is written on {several}"
         if quoted:
             fixes = tuple(Fix(fix.label, fix.span, f'"{fix.replacement}"') for fix in fixes)
+        if not quoted and not hint and self._structure.maps:
+            fixes = tuple(self._elaborator.declaring_map(name, index_set))
         parts = [f"{shown}.{part}" for part in given]
         detail = f"{self._structure.owner.capitalize()} gives {', '.join(parts)}." if parts else ""
         report(f"unknown data '{name}' of {with_article(index_set)}{hint or written}", place, detail, fixes)
 
-    def available(self, indices: Iterable[Index]) -> Iterator[Index]:
-        """The indices in reach: of an edge also its ends and type, of a node its type."""
-        for index in indices:
-            yield index
-            parts = self._structure.parts.get(index.index_set, ())
-            steps = [name for name in self._structure.maps if name in parts]
-            yield from self.available(self._step(index, name, f"{index.text}.{name}") for name in steps)
+    def _report_no_map(self, index: Index, name: str, place: Span) -> None:
+        """About an id of a score, from which no map of that name leads, and which has no data."""
+        declared = {each.name.text for each in declared_maps(self._elaborator.definition)}
+        if name in declared - self._structure.maps.keys():  # which is refused, and told
+            return
+        known = self._structure.parts.get(index.index_set, ())
+        hint, fixes = suggestion(name, place, known)
+        fixes = fixes or tuple(self._elaborator.declaring_map(name, index.index_set))
+        message = f"'{index.text}' is {with_article(index.index_set)}, and no map '{name}' leads from it{hint}"
+        detail = f"Where its elements lead is a map, declared beside the tensors: map {name}: {index.index_set} -> ..."
+        self._elaborator.collector.report(message, place, detail, fixes)
+
+    def available(self, indices: Iterable[Index]) -> list[Index]:
+        """The indices in reach, the shortest first: of an edge also its ends and type, of a node its type, and where
+        declared maps lead. No path comes to a set twice, which ends those of a map from edges to edges."""
+        found: list[tuple[Index, tuple[str, ...]]] = [(index, (index.index_set,)) for index in indices]
+        for index, behind in found:  # which grows meanwhile
+            for name in self._structure.parts.get(index.index_set, ()) if len(found) < MOST_IN_REACH else ():
+                _, codomain = self._structure.maps.get(name, ("", ""))
+                if codomain and codomain not in behind:
+                    found.append((self._step(index, name, f"{index.text}.{name}"), (*behind, codomain)))
+        return [index for index, _ in found]

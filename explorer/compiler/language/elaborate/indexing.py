@@ -9,7 +9,17 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.elaborate.values.arrange import LARGEST_MADE, Arranging
-from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row, StructureArgument, Table
+from explorer.compiler.language.elaborate.values.divisions import leading
+from explorer.compiler.language.names.entities import (
+    Constant,
+    DataName,
+    Entity,
+    Index,
+    Members,
+    Row,
+    StructureArgument,
+    Table,
+)
 from explorer.compiler.language.names.shapes import show
 from explorer.compiler.language.parsing import syntax
 
@@ -123,11 +133,18 @@ def _check_indices(
     for expression, index, index_set in zip(node.indices, indices, sets, strict=True):
         if not isinstance(index, Index):
             text = slice_text(elaborator.text, expression.extent)
-            elaborator.collector.report(
-                f"{name} is indexed by {index_set}, but '{text}' is not an index",
-                expression.extent,
-                f"The indices are {', '.join(index.text for index in elaborator.indices())}.",
-            )
+            detail = f"The indices are {', '.join(index.text for index in elaborator.indices())}."
+            if isinstance(index, Members):
+                detail = f"A reduction goes over {text}: sum({name}[k] for k in {text})."
+            message = f"{name} is indexed by {index_set}, but '{text}' is not an index"
+            elaborator.collector.report(message, expression.extent, detail)
+        elif index.divided:
+            found = leading(elaborator, index, index_set)
+            if found is None:
+                message = f"{name} has a row for each {index_set}, and '{index.text}' is of a set of its own"
+                detail = f"A tensor over another name makes it a set: param {name}[part, ...]."
+                elaborator.collector.report(message, expression.extent, detail)
+            maps += [found] if found is not None else []
         elif index.member and index_set == elaborator.structure.member:
             maps.append(Index(index_set, index_set, index_set, index.text))
         elif index.index_set != index_set:
@@ -190,7 +207,10 @@ def take_slice(elaborator: Elaborator, node: syntax.Slice, base: Entity | None) 
 
 
 def take_attribute(elaborator: Elaborator, node: syntax.Attribute, base: Entity | None) -> Entity | None:
-    if isinstance(base, Index) and elaborator.family != "score":
+    if isinstance(base, Index) and base.divided:
+        elaborator.collector.report(f"'{base.text}' is an index of a set of its own, which has no data", node.extent)
+        return None
+    if isinstance(base, Index):
         return elaborator.loops.elements.attribute(base, node)
     if base is None and elaborator.family != "score":
         return None

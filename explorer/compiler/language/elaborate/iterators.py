@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from explorer.compiler.language.diagnostics import slice_text, suggestion
-from explorer.compiler.language.elaborate.elements import ITERATORS
-from explorer.compiler.language.names.entities import Entity, Given, Index, StructureArgument
-from explorer.compiler.language.names.structures import GRAPH, Structure
+from explorer.compiler.ir.set_maps import PAIR_MAPS
+from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
+from explorer.compiler.language.elaborate.elements import ITERATORS, TYPES
+from explorer.compiler.language.names.entities import Entity, Given, Index, Members, StructureArgument
+from explorer.compiler.language.names.structures import BATCH, GRAPH, OF_NEGATIVES, Structure
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate.elaborate import Elaborator
 
-GRAPH_ITERATORS = {"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"}
-ELSEWHERE = {"in_edges": "incoming_edges", "out_edges": "outgoing_edges"}
-"""What DGL calls them."""
+GRAPH_ITERATORS = {
+    "edges": "edge",
+    "nodes": "node",
+    "src_nodes": "node",
+    "dst_nodes": "node",
+    "etypes": "etype",
+    "ntypes": "ntype",
+}
+ELSEWHERE = {
+    "in_edges": "incoming_edges",
+    "out_edges": "outgoing_edges",
+    "etypes": "incoming_etypes",
+    "in_etypes": "incoming_etypes",
+    "out_etypes": "outgoing_etypes",
+}
+"""What DGL calls them, and what they are called for short."""
 OF_PYTHON = {
     "range": "A loop over numbers is: for k in 0..K, or range with one number to three that are known before the run.",
     "enumerate": "An element has no number of its own. What stands at each place is given as a row of each entry, edge"
@@ -26,26 +40,41 @@ OF_PYTHON = {
     "reversed": "A loop over elements has no order; one over numbers is range(K - 1, -1, -1).",
 }
 """What Python's iterators are here."""
-MATRIX_ITERATORS = ("rows", "row", "nonzeros")
+MATRIX_ITERATORS = ("rows", "row", "nonzeros", "cols", "col")
+OF_ONE = {"row": "rows", "col": "cols"}
+"""The methods that take an element of the loop around, and what that goes over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     """Where a statement stands: outside of loops ("unit"), in one over groups (nodes), or over members (edges).
 
-    `end` is the map from the members to the group of the loop around; `line` is the loop's."""
+    `around` are the sets of the loops around, the nearest first, each with the map that leads to its element: of the
+    edges of one type into a node `{"dst_pair": "dst_pair", "node": "dst"}`. `line` is the loop's."""
 
     index_set: str = "unit"
-    end: str = ""
+    around: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
+
+    @property
+    def end(self) -> str:
+        """The map to the element of the loop around, along which this one's elements are reduced; "" in none."""
+        return next(iter(self.around.values()), "")
+
+    @property
+    def group(self) -> str:
+        """The set of the loop around."""
+        return next(iter(self.around), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """The level of a loop, and what its variables stand for."""
+    """The level of a loop, and what its variables stand for; `at` is whose members it goes over where that is no
+    element of the loops around: what is reduced of them is read there."""
 
     level: Level
     variables: Mapping[str, Entity]
+    at: Index | None = None
 
 
 def enter(
@@ -75,15 +104,20 @@ class _Iterator:
         match base:
             case None:
                 return None
-            case StructureArgument(structure=structure) if structure is GRAPH:
+            case Members():
+                return self.of_members(base)
+            case StructureArgument(structure=structure) if structure.kind == GRAPH.kind:
                 return self.of_graph()
             case StructureArgument(structure=structure):
                 return self.of_matrix(structure)
-            case Index(index_set="node") if self.elaborator.structure is GRAPH:
+            case Index(index_set="node") if self.elaborator.structure.kind == GRAPH.kind:
                 return self.of_node(base)
             case Index() if base.index_set == self.elaborator.structure.each:
                 return self.of_group(base, self.elaborator.structure)
-        self.report(f"'{self.text}' is no {self.elaborator.structure.noun}: a loop has nothing to go over")
+        detail = ""
+        if self.elaborator.structure.kind == "facts":
+            detail = "A score's reductions go over numbers, 0..K, or over a set of its header, n: negatives of entity."
+        self.report(f"'{self.text}' is no {self.elaborator.structure.noun}: a loop has nothing to go over", detail)
         return None
 
     def report(self, message: str, detail: str = "") -> None:
@@ -95,23 +129,85 @@ class _Iterator:
         if not self.has_method("A graph has", GRAPH_ITERATORS):
             return None
         if self.level.index_set != "unit":
-            detail = "In a loop over nodes stand loops over n.incoming_edges() and n.outgoing_edges()."
+            detail = (
+                "In a loop over nodes stand loops over n.incoming_edges() and n.outgoing_edges(), and over"
+                " n.incoming_etypes(), the types that n's edges have."
+            )
+            fixes = [
+                Fix(f"Use {name}.incoming_etypes()", self.iterator.extent, f"{name}.incoming_etypes()")
+                for name, entity in self.elaborator.scope.items()
+                if isinstance(entity, Index) and entity.name == "node" and self.method == "etypes"
+                if self.level.index_set == "node"
+            ]
             self.elaborator.collector.report(
-                "a loop over the graph stands in no other loop", self.iterator.extent, detail
+                "a loop over the graph stands in no other loop", self.iterator.extent, detail, fixes
             )
             return None
         return self.one(Level(GRAPH_ITERATORS[self.method], line=self.line))
 
     def of_node(self, base: Index) -> Entered | None:
-        """`n.incoming_edges()`."""
-        if not self.has_method("A node has", ITERATORS):
+        """`n.incoming_edges()`, `n.incoming_edges(r)` with the type of edges, `n.incoming_etypes()`."""
+        if not self.has_method("A node has", (*ITERATORS, *TYPES)):
             return None
-        if base.name != "node":
-            detail = 'Write a loop over the nodes before, which leaves what it finds as data: n["x"].'
-            message = "in a loop over edges there are no further edges to go over"
-            self.elaborator.collector.report(message, self.iterator.extent, detail)
+        if self.method in TYPES:
+            return self.of_types(base)
+        end = ITERATORS[self.method]
+        if self.iterator.arguments:
+            return self.of_type(base, end, self.iterator.arguments[0])
+        if self.level.index_set in PAIR_MAPS and base.name == self.level.end:
+            message = f"in a loop over the types of {self.text}'s edges, those of one type are gone over"
+            self.elaborator.collector.report(message, self.iterator.extent, f"Write {self.text}.{self.method}(r).")
             return None
-        return self.one(Level("edge", ITERATORS[self.method], self.line))
+        return self.one(Level("edge", {"node": end}, self.line), None if base.identity else base)
+
+    def of_types(self, base: Index) -> Entered | None:
+        """`n.incoming_etypes()`: the pairs of a node and a type that its edges have, by a variable that is the type."""
+        if not base.identity:
+            message = f"{self.shown} goes over the types of a node's edges, in a loop over nodes"
+            self.elaborator.collector.report(message, self.iterator.extent)
+            return None
+        pair = f"{TYPES[self.method]}_pair"
+        entered = self.one(Level(pair, {"node": f"{pair}_node"}, self.line))
+        if entered is None:
+            return None
+        name = self.variables[0].text
+        return Entered(entered.level, {name: Index(f"{pair}_etype", "etype", pair, name)})
+
+    def of_type(self, base: Index, end: str, argument: syntax.Expression) -> Entered | None:
+        """`n.incoming_edges(r)`: the edges of one type, that of the loop around or of an edge of this node."""
+        etype = self.elaborator.expression(argument)
+        if etype is None:
+            return None
+        pair = f"{end}_pair"
+        found = (base.name, etype.name) if isinstance(etype, Index) else ("", "")
+        if found == (f"{pair}_node", f"{pair}_etype"):
+            return self.one(Level("edge", {pair: pair, "node": end}, self.line))
+        if found == (end, "etype"):
+            return self.one(Level("edge", {pair: pair}, self.line), Index(pair, pair, "edge", self.shown))
+        types = next(name for name, of in TYPES.items() if of == end)
+        message = f"{self.shown} goes over {self.text}'s edges of a type that some of them have"
+        loop = f"for r in {self.text}.{types}()"
+        detail = f"In a loop '{loop}' that is r, and of an edge e it is e.{end}.{self.method}(e.etype)."
+        self.elaborator.collector.report(message, argument.extent, detail)
+        return None
+
+    def of_members(self, base: Members) -> Entered | None:
+        """`for k in n`, over a fact's negatives."""
+        if self.iterator.method is not None:
+            message = f"a reduction over '{self.text}' is: for k in {self.text}"
+            self.elaborator.collector.report(message, self.iterator.extent)
+            return None
+        if self.level.index_set == base.members:
+            message = "a fact's negatives are gone over already in the reduction around"
+            self.elaborator.collector.report(message, self.iterator.extent)
+            return None
+        if len(self.variables) > 1:
+            extent = self.variables[1].extent
+            self.elaborator.collector.report(f"a reduction over {self.shown} has one variable", extent)
+            return None
+        name = self.variables[0].text
+        level = Level(base.members, {BATCH: OF_NEGATIVES}, self.line)
+        return Entered(level, {name: Index(base.name, base.index_set, base.members, name)})
 
     def of_group(self, base: Index, structure: Structure) -> Entered | None:
         """`for i in b`, `for i, w in b`."""
@@ -126,28 +222,34 @@ class _Iterator:
         return self.members(structure)
 
     def of_matrix(self, structure: Structure) -> Entered | None:
-        """`A.rows()`, `A.row(i)`, `A.nonzeros()`."""
+        """`A.rows()`, `A.row(i)`, `A.cols()`, `A.col(j)`, `A.nonzeros()`."""
         if not self.has_method("A matrix has", MATRIX_ITERATORS):
             return None
-        if self.method == "row":
-            return self.members(structure) if self.is_own_row(structure) else None
+        if self.method in OF_ONE:
+            return self.members(structure, self.method) if self.is_own(structure.maps[self.method][1]) else None
         if self.level.index_set != "unit":
-            detail = f"In a loop over rows, 'for i in {self.text}.rows()', stand loops over {self.text}.row(i)."
+            detail = (
+                f"In a loop over rows, 'for i in {self.text}.rows()', stand loops over {self.text}.row(i), in one over"
+                f" columns, 'for j in {self.text}.cols()', those over {self.text}.col(j)."
+            )
             self.elaborator.collector.report(
                 f"a loop over {self.text}.{self.method}() stands in no other loop", self.iterator.extent, detail
             )
             return None
-        return self.one(Level(structure.group if self.method == "rows" else structure.member, line=self.line))
+        sets = {"rows": structure.maps["row"][1], "cols": structure.maps["col"][1], "nonzeros": structure.member}
+        return self.one(Level(sets[self.method], line=self.line))
 
-    def is_own_row(self, structure: Structure) -> bool:
-        """Whether the argument of `A.row(i)` is the row of the loop around."""
+    def is_own(self, index_set: str) -> bool:
+        """Whether the argument of `A.row(i)` is the row of the loop around, that of `A.col(j)` its column."""
         argument = self.iterator.arguments[0] if self.iterator.arguments else None
         index = self.elaborator.expression(argument) if argument is not None else None
         if argument is not None and index is None:
             return False
-        own = isinstance(index, Index) and index.identity and index.index_set == structure.group
-        if not own or self.level.index_set != structure.group:
-            message = f"{self.text}.row(i) goes over the nonzeros of a row i, in a loop: for i in {self.text}.rows()"
+        own = isinstance(index, Index) and index.identity and index.index_set == index_set
+        if not own or self.level.index_set != index_set:
+            one, letter, word = (self.method, "i", "row") if self.method == "row" else (self.method, "j", "column")
+            loop = f"for {letter} in {self.text}.{OF_ONE[one]}()"
+            message = f"{self.text}.{one}({letter}) goes over the nonzeros of a {word} {letter}, in a loop: {loop}"
             self.elaborator.collector.report(message, self.iterator.extent)
             return False
         return True
@@ -159,8 +261,10 @@ class _Iterator:
 
     def has_method(self, owner: str, known: Iterable[str]) -> bool:
         """Whether the method is one of those known, with the argument that it takes."""
-        method, takes = self.iterator.method, ("i" if self.method == "row" else "")
-        names = [f"{self.text}.{name}({'i' if name == 'row' else ''})" for name in known]
+        argument = {"row": "i", "col": "j"}
+        method, takes = self.iterator.method, argument.get(self.method, "")
+        may_take = bool(takes) or self.method in ITERATORS
+        names = [f"{self.text}.{name}({argument.get(name, '')})" for name in known]
         listed = f"{owner} {', '.join(names[:-1])} and {names[-1]}."
         if method is None:
             message = f"a loop goes over elements, as in {names[0]}: '{self.text}' is not called"
@@ -172,24 +276,25 @@ class _Iterator:
             message = f"'{self.text}' has no '{self.method}'{hint}"
             self.elaborator.collector.report(message, method.extent, listed, fixes)
             return False
-        if len(self.iterator.arguments) != len(takes):
+        if not len(takes) <= len(self.iterator.arguments) <= may_take:
             message = f"it is {self.text}.{self.method}({takes})"
-            wrong = "lacks its row" if takes else "takes nothing in its brackets"
+            wrong = f"lacks its {'row' if takes == 'i' else 'column'}" if takes else "takes nothing in its brackets"
             self.elaborator.collector.report(f"'{self.text}.{self.method}' {wrong}: {message}", self.iterator.extent)
             return False
         return True
 
-    def one(self, level: Level) -> Entered | None:
+    def one(self, level: Level, at: Index | None = None) -> Entered | None:
         """A loop with one variable, which stands for the element itself."""
         if len(self.variables) > 1:
             extent = self.variables[1].extent
             self.elaborator.collector.report(f"a loop over {self.shown} has one variable", extent)
             return None
         name, index_set = self.variables[0].text, level.index_set
-        return Entered(level, {name: Index(index_set, index_set, index_set, name)})
+        return Entered(level, {name: Index(index_set, index_set, index_set, name)}, at)
 
-    def members(self, structure: Structure) -> Entered | None:
-        """A loop over the members of a group: the first variable picks a row, the second is the member's number."""
+    def members(self, structure: Structure, along: str = "") -> Entered | None:
+        """A loop over the members of a group: the first variable picks a row, the second is the member's number. Along
+        a matrix's columns the first picks the row of each nonzero."""
         member = structure.member
         if len(self.variables) > (2 if structure.gives else 1):
             extent = self.variables[-1].extent
@@ -197,11 +302,12 @@ class _Iterator:
             self.elaborator.collector.report(f"a loop over {self.shown} has {count}", extent)
             return None
         first = self.variables[0].text
-        picked = structure.maps[structure.picks][1]
-        found: dict[str, Entity] = {first: Index(structure.picks, picked, member, first, member=True)}
+        end = along or structure.home
+        picks = structure.home if end == structure.picks else structure.picks
+        found: dict[str, Entity] = {first: Index(picks, structure.maps[picks][1], member, first, member=True)}
         for second in self.variables[1:]:
             found[second.text] = Given(structure.gives, Index(member, member, member, second.text))
-        return Entered(Level(member, structure.home, self.line), found)
+        return Entered(Level(member, {structure.maps[end][1]: end}, self.line), found)
 
     @property
     def shown(self) -> str:

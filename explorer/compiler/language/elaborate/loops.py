@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.compiler.ir.graph import plural
-from explorer.compiler.language.diagnostics import Fix, slice_text
-from explorer.compiler.language.elaborate.elements import Elements
+from explorer.compiler.ir.node import Span
+from explorer.compiler.ir.set_maps import PAIR_MAPS, THROUGH
+from explorer.compiler.language.diagnostics import Fix, joined_fix, slice_text
+from explorer.compiler.language.elaborate.elements import WHOLE, Elements
 from explorer.compiler.language.elaborate.iterators import Entered, Level, enter
-from explorer.compiler.language.elaborate.reductions import Reductions
+from explorer.compiler.language.elaborate.reductions import Reductions, whole_map
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.elaborate.unrolling import Unrolling
-from explorer.compiler.language.names.entities import Constant, DataName, Entity, Index, Row
-from explorer.compiler.language.names.structures import Structure
+from explorer.compiler.language.names.entities import Constant, DataName, Entity, Given, Index, Row, StructureArgument
+from explorer.compiler.language.names.structures import NEGATIVE, Structure
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate.elaborate import Elaborator
+
+SHORTER = {(along, through): end for (along, end), through in THROUGH.items()} | {
+    (pair, f"{pair}_etype"): "etype" for pair in PAIR_MAPS
+}
+"""Two maps of an edge, one after another, that are one: its pair's node is its end, its pair's type its own."""
 
 
 class Loops:
@@ -39,6 +47,8 @@ class Loops:
         self._outer: frozenset[str] = frozenset()
         self.unrolling = Unrolling(elaborator)
         self.reductions = Reductions(elaborator, structure)
+        self._running: syntax.Loop | None = None
+        self._of_result: list[str] = []  # the variables that stand for elements in a result
 
     # Loops
 
@@ -48,9 +58,12 @@ class Loops:
             if not self.unrolling.run(loop):
                 self._forget(loop)
             return
-        if self._structure.kind == "triples":
+        if self._structure.kind == "facts":
             message = f"a {self.family} has no loops over elements: it computes the same for every triple"
-            detail = "Loops over nodes and edges belong to a layer; one over numbers is: for k in 0..K:"
+            detail = (
+                "Loops over nodes and edges belong to a layer; one over numbers is: for k in 0..K:, and over negatives"
+                " goes a reduction: sum(E[k] for k in n)."
+            )
             self._report(message, loop.header, detail)
             return
         entered = enter(self._elaborator, loop.iterator, loop.variables)
@@ -58,21 +71,33 @@ class Loops:
             # What the loop would have written is not known: silence stands for it.
             self._forget(loop)
             return
-        self.letters.setdefault(loop.variables[0].text, []).append(entered.level.index_set)
+        if entered.at is not None:
+            detail = 'Write a loop over the nodes before, which leaves what it finds as data: n["x"].'
+            message = f"a loop over edges has no loop over those of {entered.at.text}: a sum or another reduction has"
+            self._report(message, loop.iterator.extent, detail)
+            self._forget(loop)
+            return
+        if entered.level.index_set not in PAIR_MAPS:
+            self.letters.setdefault(loop.variables[0].text, []).append(entered.level.index_set)
         outer = self.level
         shown = "'{}' is the variable of the loop in line " + f"{loop.header.line}, which has ended"
         self.inside(entered, shown, lambda: self._statements(loop))
         self.elements.end_loop(outermost=outer == self.base)
 
     def _statements(self, loop: syntax.Loop) -> None:
+        around, self._running = self._running, loop
         for statement in loop.statements:
             self._elaborator.statement(statement)
+        self._running = around
 
     def inside(self, entered: Entered, shown: str, work: Callable[[], Entity | None]) -> Entity | None:
         """Does something in a loop: the names that it leaves behind are unknown afterwards."""
         elaborator = self._elaborator
         scope, outer_level, outer_names = elaborator.scope, self.level, self._outer
-        elaborator.scope = {**scope, **entered.variables}
+        elsewhere, hidden = self.elements.elsewhere, self._hidden(entered)
+        self.elements.elsewhere = elsewhere or entered.at is not None
+        self.ended |= hidden
+        elaborator.scope = {**{name: scope[name] for name in scope if name not in hidden}, **entered.variables}
         self._outer = frozenset(name for name, entity in scope.items() if entity is not None)
         self.level = entered.level
         try:
@@ -83,11 +108,26 @@ class Loops:
             for name, entity in elaborator.scope.items():
                 if name in entered.variables:
                     self.ended[name] = shown.format(name)
-                elif name not in scope and entity is not None:
+                elif name not in scope and name not in hidden and entity is not None:
                     self.ended[name] = f"""'{name}' {local}["{name}"]"""
                 else:
                     scope[name] = entity
             elaborator.scope, self.level, self._outer = scope, outer_level, outer_names
+            self.elements.elsewhere = elsewhere
+            self.ended = {name: text for name, text in self.ended.items() if name not in hidden}
+
+    def _hidden(self, entered: Entered) -> dict[str, str]:
+        """The names that a reduction over the members of another group does not see, with what to say about them."""
+        if entered.at is None:
+            return {}
+        index_set = self._elaborator.operations.builder.index_set
+        variable = next(iter(entered.variables))
+        message = f"'{{}}' is not of the edges of {entered.at.text}: this reduction sees '{variable}' alone"
+        return {
+            name: message.format(name)
+            for name, entity in self._elaborator.scope.items()
+            if isinstance(entity, Index | Given) or (isinstance(entity, Row) and index_set(entity.depends) != "unit")
+        }
 
     def is_free(self, variable: syntax.Name) -> bool:
         """Whether a loop's variable is a name of its own."""
@@ -113,7 +153,7 @@ class Loops:
         """`e["x"] = y` and the updates `+=`, `-=`, `*=`, `/=`."""
         if isinstance(statement.target, syntax.Name):
             self._update_name(statement, statement.target)
-        elif self._structure.kind == "triples":
+        elif self._structure.kind == "facts":
             self._report(f"a {self.family} has no data on elements: assign to a name", statement.target.extent)
         else:
             self._assign_data(statement, statement.target)
@@ -122,12 +162,13 @@ class Loops:
         """Whether a name belongs to what stands around the loop."""
         return name in self._outer
 
-    def report_outer(self, statement: syntax.Assignment, name: str) -> None:
+    def report_outer(self, target: syntax.Name) -> None:
         """About a name of the block around, assigned anew in a loop: it would change from element to element."""
-        sums = f"""What is summed in a loop is data of the element around: {self._structure.example}["{name}"] += ..."""
+        data = f"""{self._structure.example}["{target.text}"]"""
+        sums = f"What is summed in a loop is data of the element around: {data} += ..."
         detail = sums if self.level.end else ""
-        message = f"'{name}' stands outside of this loop and cannot be assigned in it: choose another name"
-        self._report(message, statement.target.extent, detail)
+        message = f"'{target.text}' stands outside of this loop and cannot be assigned in it: choose another name"
+        self._report(message, target.extent, detail)
 
     def leave_names(self) -> tuple[frozenset[str], dict[str, str]]:
         """Before a helper's body, which sees no names but its own: what is to come back."""
@@ -148,7 +189,7 @@ class Loops:
             return
         current = elaborator.scope[target.text]
         if self.is_outer(target.text):
-            self.report_outer(statement, target.text)
+            self.report_outer(target)
             elaborator.scope[target.text] = None
             return
         old = elaborator.value(target, current)
@@ -164,7 +205,12 @@ class Loops:
             return
         text = slice_text(elaborator.text, target.base.extent)
         group, member = self._structure.group, self._structure.member
-        if not isinstance(index, Index) or self.elements.owner(index) not in (group, member):
+        if isinstance(index, StructureArgument):
+            self._sum_whole(statement, target, (WHOLE, name), value)
+            return
+        known = (group, member, self.level.index_set, *self.level.around)
+        along = isinstance(index, Index) and self._leads_from_here(index) and statement.operator == "+"
+        if not isinstance(index, Index) or (self.elements.owner(index) not in known and not along):
             message = f"'{text}' is no {group} and no {member}: data stands on {self._structure.words}"
             self._report(message, target.base.extent)
             return
@@ -174,14 +220,56 @@ class Loops:
         if index.member or (index.identity and index.name == self.level.index_set):
             if statement.operator:
                 value = self._combine(statement, self._value_before(statement, target, key, index), value)
-            self.elements.write(key, value, target.extent)
-        elif index.name == self.level.end and statement.operator:
-            value = self._reduce(statement, self.elements.data.get(key, 0), value)
+            self.elements.write(key, value, target.extent, self._behind_the_loop(statement, target))
+        elif along or (index.name == self.level.around.get(index.index_set) and statement.operator):
+            value = self._reduce(statement, self.elements.data.get(key, 0), value, index)
             self.elements.write(key, value, target.extent)
             self.elements.begin_sum(key, target.extent)
         else:
             self._report_not_own(statement, target, text, name)
             self.elements.data[key] = None
+
+    def _leads_from_here(self, index: Index) -> bool:
+        """Whether a map leads from the elements of this loop, which stands in no other: `e.dst` of all edges."""
+        return not self.level.around and index.domain == self.level.index_set and not index.identity
+
+    def _behind_the_loop(self, statement: syntax.Assignment, target: syntax.Data) -> list[Fix]:
+        """To give what the last line of the one loop around writes its name in a loop of its own, behind: then all
+        elements have read what was there before."""
+        loop, text = self._running, self._elaborator.text
+        last = loop is not None and loop.statements[-1:] == (statement,) and not self.level.around
+        if loop is None or not last or statement.operator or not isinstance(target.name, syntax.Text):
+            return []
+        name, element = target.name.text, slice_text(text, target.base.extent)
+        new, indent = f"new_{name}", " " * (loop.header.column - 1)
+        if any(known == new for _, known in self.elements.data):
+            return []
+        further = " " * (statement.extent.column - loop.header.column)
+        lines = [f"{slice_text(text, loop.header)}:", f'{further}{element}["{name}"] = {element}["{new}"]']
+        line = statement.extent.end_line
+        end = len(text.split("\n")[line - 1]) + 1
+        behind = Span(line, end, line, end), "".join(f"\n{indent}{line}" for line in lines)
+        edits = [(target.extent, f'{element}["{new}"]'), behind]
+        return [joined_fix(f'Write "{name}" behind the loop', text, edits)]
+
+    def _sum_whole(
+        self, statement: syntax.Assignment, target: syntax.Data, key: tuple[str, str], value: Row | Constant | None
+    ) -> None:
+        """`g["h"] += x[n]`: the sum over all elements of the loop, and of the loops around it."""
+        level, start = self.level.index_set, self.elements.data.get(key, 0)
+        found: Row | Constant | None = None
+        own = isinstance(value, Row) and self._elaborator.operations.builder.index_set(value.depends) == level
+        if level == WHOLE or not statement.operator:
+            message = f"data of {self._structure.owner} is a sum over its elements"
+            loop, text = "in a loop", slice_text(self._elaborator.text, target.base.extent)
+            self._report(message, statement.extent, f"""It is written {text}["{key[1]}"] += ..., {loop}.""")
+        elif value is not None and not own:
+            message = f"this is the same for every {level}: a sum over all of them is of what they have"
+            self._report(message, statement.value.extent)
+        else:
+            found = self._reduce(statement, start, value, Index(whole_map(level), "", level))
+            self.elements.begin_sum(key, target.extent)
+        self.elements.data[key] = found
 
     def _value_before(
         self, statement: syntax.Assignment, target: syntax.Data, key: tuple[str, str], index: Index
@@ -200,7 +288,7 @@ class Loops:
         """A loop writes on its own element; in the loop over a node's edges the node's data is summed."""
         if text and self.level.end and not statement.operator:
             fixes = [Fix("Use +=", statement.span, "+=")]
-            member = self._structure.member
+            member = "type" if self.level.index_set in PAIR_MAPS else self._structure.member
             sums = f"once for each {member}: += sums over the {plural(member)}"
             message = f"""'{text}["{name}"]' would be written {sums}"""
             self._report(message, statement.extent, fixes=fixes)
@@ -250,7 +338,11 @@ class Loops:
         return self._elaborator.operations.binary(node, old, value)
 
     def _reduce(
-        self, statement: syntax.Assignment, start: Row | Constant | int | None, value: Row | Constant | None
+        self,
+        statement: syntax.Assignment,
+        start: Row | Constant | int | None,
+        value: Row | Constant | None,
+        onto: Index,
     ) -> Row | Constant | None:
         """`+=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
         if statement.operator != "+":
@@ -262,7 +354,11 @@ class Loops:
             return None
         operations = self._elaborator.operations
         site = OperationSite("+=", statement.span, statement.extent)
-        total = operations.segment(site, "sum", operations.builder.row(value), self.level.end, self._structure.group)
+        total = operations.builder.row(value)
+        for step in onto.name.split("."):
+            total = operations.segment(
+                site, "sum", total, step, self._structure.maps.get(step, ("", onto.index_set))[1]
+            )
         if isinstance(start, int) or (isinstance(start, Constant) and start.value == 0):
             return total
         return operations.elementwise(site, "add", (statement.target, statement.value), start, total)
@@ -275,17 +371,20 @@ class Loops:
             return self.unrolling.comprehension(node, element)
         return self.reductions.comprehension(node, element)
 
-    def seen_from_here(self, entity: Entity | None, name: syntax.Name) -> Entity | None:
-        """What a name of a loop over groups is in the loop over a group's members: a node is one of an edge's ends."""
-        end, group, member = self.level.end, self._structure.group, self._structure.member
-        if not end:
+    def seen_from_here(self, entity: Entity | None, name: syntax.Expression) -> Entity | None:
+        """What a name of a loop around is in this one: a node is one of an edge's ends, a type that of its edges."""
+        operations, around, here = self._elaborator.operations, self.level.around, self.level.index_set
+        if here == NEGATIVE:  # they read their fact's values and ids as they are
             return entity
-        site = OperationSite(name.text, name.extent, name.extent)
         if isinstance(entity, Row):
-            return self._elaborator.operations.gather_value(site, entity, Index(end, group, member))
-        if isinstance(entity, Index) and entity.domain == group:
-            path = end if entity.identity else f"{end}.{entity.name}"
-            return Index(path, entity.index_set, member, entity.shown)
+            group = operations.builder.index_set(entity.depends)
+            if group in around:
+                site = OperationSite(slice_text(self._elaborator.text, name.extent), name.extent, name.extent)
+                return operations.gather_value(site, entity, Index(around[group], group, here))
+        elif isinstance(entity, Index) and entity.domain in around:
+            end = around[entity.domain]
+            path = end if entity.identity else SHORTER.get((end, entity.name), f"{end}.{entity.name}")
+            return replace(entity, name=path, domain=here)
         return entity
 
     def data(self, node: syntax.Data, base: Entity | None) -> Row | Constant | None:
@@ -294,7 +393,9 @@ class Loops:
             return None
         name = self._data_name(node)
         text = slice_text(self._elaborator.text, node.base.extent)
-        if not isinstance(base, Index) or self._structure.kind == "triples":
+        if isinstance(base, StructureArgument):
+            return None if name is None else self.elements.read_whole(name, text, node.extent, node.name.extent)
+        if not isinstance(base, Index) or self._structure.kind == "facts":
             owners = "no node and no edge of a layer"
             if self._structure.group:
                 owners = f"no {self._structure.group} and no {self._structure.member}"
@@ -303,26 +404,37 @@ class Loops:
         return None if name is None else self.elements.read(base, name, node.extent, node.name.extent)
 
     def bind_letters(self, value: syntax.Expression) -> None:
-        """Before the result: the variables of the definition's loops stand for any element of their sets once more."""
+        """Before a result: the variables of the definition's loops stand for any element of their sets once more, those
+        of the result before it for none; and so does a name that is nothing else, of the set that it names or
+        that has what is read of it."""
+        for letter in self._of_result:
+            del self._elaborator.scope[letter]
+        self._of_result, self.level = [], self.base
         nodes = list(syntax.walk_expression(value))
         own = {v.text for node in nodes if isinstance(node, syntax.Comprehension) for v in node.variables}
         for node in nodes:
             if not isinstance(node, syntax.Name) or node.text in own or node.text in self._elaborator.scope:
                 continue
-            if node.text in self.letters:
-                index_set = self._set_of_letter(node.text, nodes)
+            index_set = self._set_of_letter(node.text, nodes)
+            if index_set:
                 inside = index_set == self._structure.member and self.base.index_set != "unit"
-                level = Level(index_set, self._structure.home if inside else "")
+                level = Level(index_set, {self._structure.group: self._structure.home} if inside else {})
                 if self.level not in (self.base, level):
                     owners = self._structure.words.replace(" and ", " or of ")
                     self._report(f"a result is of {owners}, not of both", value.extent)
                     self._elaborator.scope[node.text] = None
+                    self._of_result.append(node.text)
                     continue
                 self._elaborator.scope[node.text] = Index(index_set, index_set, index_set, node.text)
+                self._of_result.append(node.text)
                 self.level = level
 
     def _set_of_letter(self, letter: str, nodes: list[syntax.Expression]) -> str:
-        """The set that a loop variable went over; of several the one that has the data which is read of it."""
+        """The set that a loop variable went over; of several the one that has the data which is read of it. Of another
+        name the set of that name, or the one that has what is read of it, "" where that is none or several."""
+        if letter not in self.letters:
+            is_set = any(letter == index_set for index_set, _ in self.elements.data)
+            return letter if is_set else self._set_read(letter, nodes)
         sets = self.letters[letter]
         for node in nodes:
             if isinstance(node, syntax.Data | syntax.Attribute) and isinstance(node.base, syntax.Name):
@@ -330,3 +442,19 @@ class Loops:
                 if node.base.text == letter and named:
                     return named[-1]
         return sets[-1]
+
+    def _set_read(self, letter: str, nodes: list[syntax.Expression]) -> str:
+        """The one set of the structure's elements that has what a name is read as an element of, `x[n]` or `n["h"]`."""
+        found: set[str] = set()
+        tables = self.elements.tables
+        for node in nodes:
+            match node:
+                case syntax.Index(base=syntax.Name(text=table)) if table in tables:
+                    pairs = zip(tables[table].tensor.sets, node.indices, strict=False)
+                    found |= {s for s, index in pairs if isinstance(index, syntax.Name) and index.text == letter}
+                case syntax.Data(base=syntax.Name(text=base), name=syntax.Text(text=name)) if base == letter:
+                    found |= {s for s, known in self.elements.data if known == name and s != WHOLE}
+        if self.base.index_set != "unit" or not self._structure.group:  # of a score, whose results are of facts
+            return ""
+        known = {*self._structure.parts, *self._structure.mapped}
+        return found.pop() if len(found) == 1 and found <= known else ""

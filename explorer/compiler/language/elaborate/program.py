@@ -10,12 +10,13 @@ from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
 from explorer.compiler.language.elaborate.families import (
     LAYER_PARAMETERS,
     OP_PARAMETERS,
-    SCORE_PARAMETERS,
     Layer,
     Op,
     Score,
     Source,
 )
+from explorer.compiler.language.elaborate.headers.facts import SCORE_PARAMETERS, check_negatives, has_bag
+from explorer.compiler.language.elaborate.headers.maps import report_elsewhere
 from explorer.compiler.language.elaborate.result import CheckResult, OperationSite
 from explorer.compiler.language.elaborate.sizes import check_sizes, report_reserved
 from explorer.compiler.language.names.builtins import GRAPH_WORD, INDEX_SETS, RUNNING_KINDS, SETS_OF_FAMILIES, builtin
@@ -38,8 +39,8 @@ def check_program(
     known = check_sizes(program, text, sizes, collector)
     helpers = _check_definitions(program, collector)
     chosen = _choose(program, name, collector)
-    if negatives is not None and chosen is not None and chosen.kind != "score":
-        collector.report(f"negatives belong to scores, and '{chosen.name.text}' is a {chosen.kind}", None)
+    if negatives is not None and chosen is not None:
+        check_negatives(chosen, negatives, collector)
     graph: ir.Graph | None = None
     sites: tuple[OperationSite, ...] = ()
     for definition in program.definitions:
@@ -56,7 +57,7 @@ def check_program(
 
 
 def _checked(definition: syntax.Definition, source: Source, negatives: Negatives | None) -> Score | Layer | Op:
-    if definition.kind == "score":
+    if definition.kind == "score" and not has_bag(definition):
         return Score(definition, source, negatives)
     return Layer(definition, source) if definition.kind == "layer" else Op(definition, source)
 
@@ -87,13 +88,12 @@ def _check_parameters(definition: syntax.Definition, sizes: set[str], collector:
         elif name.text in INDEX_SETS:
             report_reserved(name.text, name.extent, collector)
         names.add(name.text)
-        known = (
-            *SETS_OF_FAMILIES.get(definition.kind, INDEX_SETS),
-            *([GRAPH_WORD] if definition.kind != "score" else []),
-        )
-        if definition.kind != "op" and parameter.annotation is not None and parameter.annotation.text not in known:
-            _report_index_set(parameter.annotation, definition.kind, known, collector)
+        known = (*SETS_OF_FAMILIES.get(definition.kind, INDEX_SETS), GRAPH_WORD)
+        annotation = parameter.annotation
+        if definition.kind in ("def", "layer") and annotation is not None and annotation.text not in known:
+            _report_index_set(annotation, definition.kind, known, collector)
     if definition.kind == "def":
+        report_elsewhere(definition, collector)
         for statement in definition.statements:
             if isinstance(statement, syntax.Declarations):
                 kind = statement.tensors[0].kind

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from explorer.compiler.ir.graph import plural
 from explorer.compiler.language.diagnostics import slice_text
+from explorer.compiler.language.elaborate.headers.missing import report_missing
 from explorer.compiler.language.elaborate.iterators import Entered, enter
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.names.builtins import ALIASES
 from explorer.compiler.language.names.entities import Constant, Index, Row
-from explorer.compiler.language.names.structures import Structure
+from explorer.compiler.language.names.structures import NEGATIVE, Structure
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
@@ -42,19 +43,19 @@ class Reductions:
             detail = f"Beside it stands {EMPTY}=, what it is of nothing: max((x[e.src] for e in ...), {EMPTY}=-1)."
             self._report(f"what takes a 'for' is one of {known}, with nothing else", node.extent, detail)
             return None
-        if self._structure.kind == "triples":
-            detail = "Sums over edges belong to a layer; a score's go over numbers: sum(W[k] for k in 0..K)."
-            self._report("scores have no comprehensions over elements", element.extent, detail)
-            return None
         site = OperationSite(node.function.text, node.function.extent, node.extent)
         found = self._reduced(site, name, element)
-        if found is None or not others:
-            return None if found is None else found[0]
-        return self._unless_empty(site, name, others[0].value, *found)
+        if found is None:
+            return None
+        row, entered = found
+        total = self._unless_empty(site, name, others[0].value, row, entered) if others else row
+        return None if total is None else self._there(site, total, entered)
 
     def _reduced(self, site: OperationSite, name: str, element: syntax.Comprehension) -> tuple[Row, Entered] | None:
         """The reduction, and the loop that it goes through."""
         elaborator = self._elaborator
+        if self._structure.kind == "facts" and report_missing(elaborator, elaborator.definition, element):
+            return None
         entered = enter(elaborator, element.iterator, element.variables)
         if entered is None or not all(elaborator.loops.is_free(variable) for variable in element.variables):
             return None
@@ -79,17 +80,31 @@ class Reductions:
             return self._logsumexp(site, row, entered), entered
         return self._segment(site, "product" if name == "prod" else name, row, entered), entered
 
+    def _there(self, site: OperationSite, row: Row, entered: Entered) -> Row:
+        """A reduction over the members of a group, where it is read: a node's at an edge's other end."""
+        return row if entered.at is None else self._elaborator.operations.gather_value(site, row, entered.at)
+
     def _segment(self, site: OperationSite, function: str, row: Row, entered: Entered) -> Row:
         """A reduction along the map from the loop's elements."""
         operations = self._elaborator.operations
+        if entered.level.index_set == NEGATIVE:
+            row = self._of_each(site, row, entered)
         if entered.level.end:
-            return operations.segment(site, function, row, entered.level.end, self._structure.group)
+            return operations.segment(site, function, row, entered.level.end, entered.level.group)
         along = whole_map(entered.level.index_set)
         if function != "mean":
             return operations.segment(site, function, row, along, "")
         # How many elements a set has is a sum like any other, so that every target has it.
         total, count = (operations.segment(site, "sum", each, along, "") for each in (row, self._number(site, 1)))
         return operations.apply(site, "div_or_zero", total, count)
+
+    def _of_each(self, site: OperationSite, row: Row, entered: Entered) -> Row:
+        """What a reduction over negatives is of, one of each: also what a fact has, and they share."""
+        operations = self._elaborator.operations
+        if operations.builder.index_set(row.depends) == NEGATIVE:
+            return row
+        (index,) = (each for each in entered.variables.values() if isinstance(each, Index))
+        return operations.spread(site, row, index.dependency)
 
     def _number(self, site: OperationSite, value: int) -> Row:
         return self._elaborator.operations.builder.row(Constant(value, site.span, str(value)))
@@ -99,8 +114,8 @@ class Reductions:
         operations = self._elaborator.operations
         top = self._segment(site, "max", row, entered)
         back = top
-        if entered.level.end:
-            index = Index(entered.level.end, self._structure.group, self._structure.member)
+        if entered.level.end and entered.level.index_set != NEGATIVE:  # which read their fact's as it is
+            index = Index(entered.level.end, entered.level.group, entered.level.index_set)
             back = operations.gather_value(site, top, index)
         total = self._segment(
             site, "sum", operations.apply(site, "exp", operations.apply(site, "sub", row, back)), entered

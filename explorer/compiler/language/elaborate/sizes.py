@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import add, floordiv, mul, sub
+from operator import add, floordiv, mod, mul, sub
 
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, suggestion
@@ -15,7 +15,7 @@ LARGEST_NUMBER = 10**12
 """On the way to a size."""
 DEEPEST = 50
 """Operations within operations of a size."""
-OPERATORS: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul, "//": floordiv}
+OPERATORS: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
 
 
 def check_sizes(program: syntax.Program, text: str, sizes: Mapping[str, int], collector: Collector) -> dict[str, int]:
@@ -104,9 +104,9 @@ class _Computed:
         function = OPERATORS.get(node.operator)
         if function is None:
             fixes = [Fix("Use //", node.span, "//")] if node.operator == "/" else []
-            self._collector.report("a size is computed with +, -, * and //", node.span, fixes=fixes)
+            self._collector.report("a size is computed with +, -, *, // and %", node.span, fixes=fixes)
             return None
-        if node.operator == "//" and right == 0:
+        if node.operator in ("//", "%") and right == 0:
             self._collector.report("division by zero", node.span)
             return None
         found = function(left, right)

@@ -82,17 +82,17 @@ class Unknown:
         if helper.name.text in prelude():  # which may call it too
             return []
         brackets, named = [helper.parameters_extent], any(part.default is not None for part in helper.parameters)
-        edits = [_behind(helper.parameters_extent, name, bool(helper.parameters))]
+        edits = [behind(helper.parameters_extent, name, bool(helper.parameters))]
         for statement in syntax.walk_statements(self._definition.statements):
             for root in syntax.expressions_of(statement):
                 for node in syntax.walk_expression(root):
                     if isinstance(node, syntax.Call) and node.function.text == helper.name.text:
                         brackets.append(node.extent)
                         named = named or any(argument.keyword is not None for argument in node.arguments)
-                        edits.append(_behind(node.extent, name, bool(node.arguments)))
+                        edits.append(behind(node.extent, name, bool(node.arguments)))
         text = self._elaborator.text
         others = len(re.findall(rf"\b{helper.name.text}\s*\(", text)) > len(edits)
-        if named or others or any(_ends_openly(text, span) for span in brackets):
+        if named or others or any(ends_openly(text, span) for span in brackets):
             return []
         return [joined_fix(f"Pass {name} to {helper.name.text}", self._elaborator.text, edits)]
 
@@ -120,7 +120,7 @@ class Unknown:
 
     def _declaring(self, tables: Mapping[str, tuple[str, ...]], count: str) -> list[Fix]:
         """The fix that declares tables of rows at the beginning of the definition, and a size where there is none."""
-        computed = (syntax.Assignment, syntax.CallStatement, syntax.Loop, syntax.Return)
+        computed = (syntax.Assignment, syntax.Unpacking, syntax.CallStatement, syntax.Loop, syntax.Return)
         first = next((entry for entry in self._definition.statements if isinstance(entry, computed)), None)
         if first is None or first.extent.line == self._definition.header.end_line:
             return []
@@ -173,13 +173,13 @@ class Unknown:
         return found
 
 
-def _ends_openly(text: str, brackets: Span) -> bool:
+def ends_openly(text: str, brackets: Span) -> bool:
     """Whether brackets reach over lines, or end with a comma: a name is not put in behind what is there."""
     inside = text.split("\n")[brackets.end_line - 1][: brackets.end_column - 2]
     return brackets.line != brackets.end_line or inside.rstrip().endswith(",")
 
 
-def _behind(brackets: Span, name: str, others: bool) -> tuple[Span, str]:
+def behind(brackets: Span, name: str, others: bool) -> tuple[Span, str]:
     """A name put in before a closing bracket, behind the others where there are any."""
     line, column = brackets.end_line, brackets.end_column - 1
     return Span(line, column, line, column), f", {name}" if others else name

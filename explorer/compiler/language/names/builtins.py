@@ -28,6 +28,9 @@ INDEX_SETS = tuple(index_set for sets in SETS_OF_FAMILIES.values() for index_set
 GRAPH_WORD = "graph"
 """What a layer's parameter is; not an index set, but annotated like one."""
 
+MATRIX_WORD = "matrix"
+"""What a helper of the prelude calls an op's csr or coo."""
+
 LATER = {
     "softmax": 'a softmax over the edges of a node is edge_softmax(g, "att")',
     "edge_softmax": "edge_softmax belongs to layers: a score has no edges",
@@ -35,9 +38,9 @@ LATER = {
 
 INSTEAD = {
     "cat": "concat(a, b)",
+    "detach": "stop_gradient(x)",
     "clamp": "min(max(x, low), high)",
     "clip": "min(max(x, low), high)",
-    "einsum": "a @ b, dot(a, b) or outer(a, b)",
     "len": "sum(1 for i in b), or n.in_degree for the edges into a node",
     "logaddexp": "max(x, y) + log1p(exp(-abs(x - y)))",
     "matmul": "a @ b",
@@ -53,6 +56,13 @@ INSTEAD = {
 """What the language has for functions that NumPy, PyTorch and Python have."""
 
 FORMULAS = {
+    "acos": "atan2(sqrt((1 - x) * (1 + x)), x)",
+    "arccos": "atan2(sqrt((1 - x) * (1 + x)), x)",
+    "arcsin": "atan2(x, sqrt((1 - x) * (1 + x)))",
+    "arctan": "atan2(x, 1)",
+    "arctan2": "atan2(x, y)",
+    "asin": "atan2(x, sqrt((1 - x) * (1 + x)))",
+    "atan": "atan2(x, 1)",
     "cosine_similarity": "dot(x, y) / (norm(x) * norm(y))",
     "cosh": "(exp(x) + exp(-x)) / 2",
     "dot_product": "dot(x, y)",
@@ -82,7 +92,6 @@ FORMULAS = {
 """The same where a formula of x, and of y for a second argument, is all that it takes."""
 
 _NORMALISED = "has no statistics of a batch: in evaluation it is a scale and a shift, x * scale + shift, of inputs"
-_ANGLES = "has no inverse of sin, cos and tan: keep an angle's sine and cosine, or learn the angle itself"
 _STEPS = "has floor(x) alone: floor(x + 0.5) rounds, -floor(-x) rounds up, x - y * floor(x / y) is what is left"
 _ORDERS = "has no order and no choice of elements: max and min give the largest and the least"
 _CONVOLUTIONS = "has no convolutions of its own: one of a vector x and a filter w of n weights is windows(x, n) @ w"
@@ -94,14 +103,12 @@ MISSING = {
         ("layernorm", "layer_norm", "rmsnorm", "rms_norm"),
         "has no normalisation of its own: with m = mean(x), it is (x - m) / sqrt(mean((x - m) * (x - m)) + 0.00001)",
     ),
-    **dict.fromkeys(("atan", "atan2", "arctan", "arctan2", "asin", "arcsin", "acos", "arccos", "angle"), _ANGLES),
+    "angle": "has no complex numbers: the angle of one with the parts a and b is atan2(b, a)",
     **dict.fromkeys(("round", "ceil", "trunc", "mod", "fmod", "remainder"), _STEPS),
     **dict.fromkeys(("argmax", "argmin", "topk", "sort", "argsort", "median", "unique"), _ORDERS),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _CONVOLUTIONS),
     **dict.fromkeys(("fft", "ifft"), "has no Fourier transform: ccorr(a, b) is a circular correlation, as in HolE"),
     **dict.fromkeys(("gather", "scatter", "index_select", "take"), _SHIFTS),
-    **dict.fromkeys(("stop_gradient", "detach"), "has nothing that stops gradients: leave the parameter out where"
-                    " the gradients are used"),
     **dict.fromkeys(("cumsum", "cumprod"), "has no running sums: of a few elements, x[0], x[0] + x[1] and so on"),
     **dict.fromkeys(("range", "arange", "enumerate", "zip", "map"), "has loops over numbers that are known before"
                     " the run, for k in 0..K, and over what a definition is over, as in sum(T[i] for i in b)"),
@@ -158,6 +165,7 @@ BUILTINS: dict[str, Builtin] = {
     "softmax": Builtin("softmax", "softmax", ("x",), "exp(x) / sum(exp(x)) along a dimension, stable", axis=-1),
     "dot": Builtin("dot", "inner", ("a", "b"), "the inner product over the last dimension"),
     "outer": Builtin("outer", "outer", ("a", "b"), "every product of an element of one and an element of the other"),
+    "einsum": Builtin("einsum", "einsum", ('"ab,b->a"', "x", "y"), "products by a letter a dimension", 1, many=True),
     "linear": Builtin("linear", "linear", ("x", "W"), "x @ W"),
     "norm": Builtin("norm", "norm", ("x", "p"), "the 2-norm of a dimension, or with p = 1 the 1-norm", 1, axis=-1),
     "pow": Builtin("pow", "pow", ("x", "exponent"), FUNCTIONS["pow"].about),

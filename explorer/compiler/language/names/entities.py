@@ -46,6 +46,8 @@ class Index:
     domain: str
     shown: str = ""
     member: bool = False
+    divided: tuple[tuple[str, int], ...] = ()
+    """Divisions of its number, `i // 100`: it then leads to a set that what it indexes says, and "" stands here."""
 
     @property
     def text(self) -> str:
@@ -61,6 +63,16 @@ class Index:
     def identity(self) -> bool:
         """Whether it is the element itself, not one that a map leads to."""
         return self.name == self.domain == self.index_set
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A set that belongs to each element, which reductions go over: a score's `n: negatives of entity`. `name` is the
+    map that leads from `members`, the set of all of them, to `index_set`."""
+
+    name: str
+    index_set: str
+    members: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +106,15 @@ class Table:
     declaration: syntax.Declaration
 
 
-Entity = Row | Constant | Index | Table | StructureArgument | Given | DataName
+@dataclass(frozen=True, slots=True)
+class Several:
+    """What `return a, b` gives: of each its expression and what it stands for."""
+
+    nodes: tuple[syntax.Expression, ...]
+    entities: tuple[Entity | None, ...]
+
+
+Entity = Row | Constant | Index | Members | Table | StructureArgument | Given | DataName
 """What a name or an expression stands for. `None` in its place is an error that is reported already."""
 
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import plural
+from explorer.compiler.ir.set_maps import PAIR_MAPS
 from explorer.compiler.language.names.dependency import Dependency
+
+LISTS = frozenset(
+    ("ptr", "idx", "blocks", "weight", "rowptr", "row", "col", "value", "num_rows", "num_cols", "num_blocks")
+)
+"""The arrays and numbers that lists and matrices are given as."""
+FACTS = "facts"
+"""The kind of a score's structure."""
+BATCH = "batch"
+"""The set of a score's facts: over it is what comes with each of them, as labels do."""
+NEGATIVE = "negative"
+"""The set of a score's negatives, of each fact as many."""
+OF_NEGATIVES = f"{NEGATIVE}_{BATCH}"
+"""The map from each of them to the fact that it is of."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,12 @@ class Structure:
     each: str = "unit"
     """The set for whose elements the definition is called."""
 
+    arrays: frozenset[str] = frozenset()
+    """What a run gives the structure itself as, under whatever names its maps have."""
+    by_set: Mapping[str, str] = field(default_factory=dict)
+    """The maps from members that the sets' names stand for as well: `z.user` for `z.row` of a csr[user, item]."""
+    made: tuple[str, ...] = ()
+    """Those of its sets that only ids lead to which are computed of others."""
     noun: str = ""
     """What a loop goes over, after "no": "graph and no node"."""
     reduced: str = ""
@@ -46,13 +66,20 @@ class Structure:
     @property
     def owner(self) -> str:
         """What messages call it."""
-        return {"graph": "the graph", "csr": "the matrix", "coo": "the matrix"}.get(self.kind, f"the {self.kind}")
+        known = {FACTS: "every score", "graph": "the graph", "csr": "the matrix", "coo": "the matrix"}
+        return known.get(self.kind, f"the {self.kind}")
+
+    @property
+    def all_sets(self) -> tuple[str, ...]:
+        """Those of its elements, those that a text names, and those that only its maps lead from."""
+        domains = (domain for domain, _ in self.maps.values())
+        return tuple(dict.fromkeys((self.member, self.group, *self.sets, *domains)))
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
         """What values may depend on, in the order in which it is shown."""
         found: list[Dependency] = []
-        for index_set in dict.fromkeys((self.member, self.group, *self.sets)):
+        for index_set in self.all_sets:
             maps = [Dependency(name, domain) for name, (domain, _) in self.maps.items() if domain == index_set]
             own = Dependency(index_set, index_set)
             found += [*maps, own] if index_set == self.member else [own, *maps]
@@ -62,6 +89,15 @@ class Structure:
     def ends(self) -> tuple[str, ...]:
         """The maps from members to groups."""
         return tuple(name for name, place in self.maps.items() if place == (self.member, self.group))
+
+    @property
+    def mapped(self) -> tuple[str, ...]:
+        """The sets that maps which a text declares may lead from: those of a score's ids, and where maps lead from
+        these; else those of its elements, and of what members pick."""
+        if self.kind == FACTS:
+            return tuple(index_set for index_set in self.sets if index_set != BATCH)
+        picked = (self.maps[self.picks][1],) if self.picks else ()
+        return tuple(dict.fromkeys((self.member, self.group, *picked)))
 
     @property
     def home(self) -> str:
@@ -84,18 +120,23 @@ GRAPH = Structure(
         "dst": ("edge", "node"),
         "etype": ("edge", "etype"),
         "ntype": ("node", "ntype"),
+        **{name: (domain, codomain) for maps in PAIR_MAPS.values() for name, domain, codomain in maps},
     },
     given={"norm": "edge", "in_degree": "node"},
     parts={"edge": ("src", "dst", "etype", "id", "norm"), "node": ("ntype", "id", "in_degree"), "etype": ("id",)},
     noun="graph and no node",
-    reduced="the edges of a node: there is no value of the whole graph",
+    reduced="the edges of a node, or over all nodes or edges",
     summed="for n in g.dst_nodes(): for e in n.incoming_edges(): n",
 )
-"""A layer's graph. `e.norm` is 1 over the in-edges of `e.dst` that have `e`'s type."""
+"""A layer's graph. `e.norm` is 1 over the in-edges of `e.dst` that have `e`'s type. The pairs of a node and a
+type of its edges are a set that loops go over and nothing is declared over."""
 
 
-TRIPLES = Structure("triples", ("entity", "relation"), "", "", {}, {})
-"""A score's: it has no loops, it is the same for every triple."""
+def facts_of(sets: Iterable[str]) -> Structure:
+    """A score's: a batch of facts, each an element of every set that the header has. Reductions go over the negatives
+    of a fact, where it has some."""
+    reduced = "the negatives of a fact: sum(E[k] for k in n), where the header has n: negatives of entity"
+    return Structure(FACTS, (*dict.fromkeys(sets), BATCH), "", "", {}, {}, noun="set of negatives", reduced=reduced)
 
 
 def bags_of(rows: str) -> Structure:
@@ -109,6 +150,7 @@ def bags_of(rows: str) -> Structure:
         picks="idx",
         gives="weight",
         each="bag",
+        arrays=LISTS,
         noun="bag",
         reduced=reduced,
         summed="for i in b: b",
@@ -123,24 +165,30 @@ def blocks_of(blocks: str) -> Structure:
         *("blocks", (blocks, "query", "entry"), "query", "entry", maps, {}),
         picks="idx",
         each="query",
+        arrays=LISTS,
         noun="query",
         reduced=reduced,
         summed="for j in q: q",
     )
 
 
-def matrix(kind: str, rows: str, columns: str) -> Structure:
-    """`A: csr[I, J]` or `A: coo[I, J]`: nonzeros, each in a row and a column."""
+def matrix(kind: str, rows: str, columns: str, *further: str) -> Structure:
+    """`A: csr[I, J]` or `A: coo[I, J]`: nonzeros, each in a row and a column; of a tensor, `X: coo[I, J, K]`, in an
+    element of further sets too, to which maps of these sets' names lead."""
+    known = {"row": "row", "col": "col", "value": "value"}
+    by_set = {index_set: name for index_set, name in ((rows, "row"), (columns, "col")) if index_set not in known}
     return Structure(
         kind,
-        tuple(dict.fromkeys((rows, columns, "nonzero"))),
+        tuple(dict.fromkeys((rows, columns, "nonzero", *further))),
         rows,
         "nonzero",
-        {"row": ("nonzero", rows), "col": ("nonzero", columns)},
+        {"row": ("nonzero", rows), "col": ("nonzero", columns), **{each: ("nonzero", each) for each in further}},
         {"value": "nonzero"},
-        {"nonzero": ("row", "col", "value")},
+        {"nonzero": (*known, *further)},
+        by_set=by_set if rows != columns else {},
         picks="col",
         gives="value",
+        arrays=LISTS,
         noun="matrix",
         reduced="the nonzeros of a row: sum(a * X[j] for j, a in A.row(i)), in a loop for i in A.rows()",
         summed="for i in A.rows(): for j, a in A.row(i): i",

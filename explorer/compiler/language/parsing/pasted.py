@@ -22,6 +22,8 @@ HEADERS = (
     "A class is a definition: score X(h: entity, r: relation, t: entity): of triples, layer X(g: graph): of a graph, or"
     " op X(b: bag of row): of lists. Its forward is the body, and what __init__ makes is declared at its beginning."
 )
+BEFORE_VALUES = ("return", "in", "for")
+"""Words behind which a bracket begins a value."""
 METHOD = "A function stands before what it takes, as in sum(x), and its name has no dot."
 
 
@@ -59,23 +61,17 @@ def _of_table(words: Sequence[str], whole: Span) -> Description:
 
 
 def _of_results(line: Sequence[Token], words: Sequence[str]) -> Description | None:
-    """`return a, b` and `a, b = f(x)`, where no bracket is around the comma."""
+    """`return a, b,` and `e["a"], e["b"] = f(x)`, which are almost several values."""
+    tokens = [token for token, word in zip(line, words, strict=False) if word.strip()]
+    if tokens and tokens[-1].type == "_COMMA" and (words[0] == "return" or "=" in words):
+        return "nothing stands behind the last comma", span_of(tokens[-1]), "", ()
+    equal = words.index("=") if "=" in words else 0
     depth = 0
-    for token, word in zip(line, words, strict=False):
+    for token, word in zip(line[:equal], words, strict=False):
         depth += (word in "([") - (word in ")]")
-        if word == "=" and depth == 0 and line[1].type != "_COMMA":
-            return None
-        if token.type != "_COMMA" or depth:
-            continue
-        if words[0] == "return":
-            detail = (
-                "Two of one set are one as stack([a, b]) or concat([a, b]); what is of two sets is two definitions."
-            )
-            return "a definition and a helper have one result", span_of(token), detail, ()
-        if line[0].type == "NAME" and "=" in words:
-            detail = "A helper gives one value: stack([a, b]), whose parts are x[0] and x[1], or two helpers."
-            return "one name stands left of '='", span_of(token), detail, ()
-        return None
+        if token.type == "_COMMA" and not depth and "[" in words[:equal]:
+            detail = "Give the values names first, and then the data: a, b = f(x)."
+            return "of several values, names stand left of '='", span_of(token), detail, ()
     return None
 
 
@@ -124,7 +120,8 @@ def _begin(words: Sequence[str], end: int) -> int | None:
                 if not depth:
                     break
                 place -= 1
-            if place > 0 and (words[place - 1].isidentifier() or words[place - 1] in (")", "]")):
+            before = words[place - 1] if place > 0 else ""
+            if (before.isidentifier() and before not in BEFORE_VALUES) or before in (")", "]"):
                 place -= 1
                 continue
             return place if place >= 0 else None

@@ -205,17 +205,28 @@ def walk_expression(expression: Expression) -> Iterable[Expression]:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One tensor of `param E[entity, D], R[relation, K]`."""
+    """One tensor of `param E[entity, D], R[relation, K]: bf16`."""
 
     kind: str  # "param" or "input"
     name: Name
     extents: tuple[Expression, ...]
     extent: Span
+    storage: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
     tensors: tuple[Declaration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MapDeclaration:
+    """`map rev: edge -> edge`."""
+
+    name: Name
+    domain: Name
+    codomain: Name
+    extent: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +264,19 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class Unpacking:
+    """`a, b = f(x)`, and `a, b = x, y`."""
+
+    targets: tuple[Name, ...]
+    values: tuple[Expression, ...]
+    extent: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Return:
-    value: Expression
+    """`return a`, `return a, b`."""
+
+    values: tuple[Expression, ...]
     extent: Span
 
 
@@ -272,7 +294,7 @@ class Broken:
     extent: Span
 
 
-Statement = Declarations | Assignment | CallStatement | Loop | Return | Docstring | Broken
+Statement = Declarations | MapDeclaration | Assignment | Unpacking | CallStatement | Loop | Return | Docstring | Broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +310,11 @@ class Annotation:
     def text(self) -> str:
         """The word itself."""
         return self.word.text
+
+    @property
+    def index_set(self) -> Name:
+        """The set that it is of: the last one behind the word, or the word."""
+        return self.sets[-1] if self.sets else self.word
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +360,10 @@ def expressions_of(statement: Statement) -> tuple[Expression, ...]:
             return (target, value)
         case CallStatement(call=call):
             return (call,)
-        case Return(value=value):
-            return (value,)
+        case Unpacking(targets=targets, values=values):
+            return (*targets, *values)
+        case Return(values=values):
+            return values
     return ()
 
 

@@ -11,7 +11,7 @@ from explorer.compiler.language.parsing.tree import span_of
 
 Description = tuple[str, Span, str, tuple[Fix, ...]]
 
-OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "DOUBLE_STAR", "AT", "COMPARE"])
+OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "DOUBLE_SLASH", "PERCENT", "DOUBLE_STAR", "AT", "COMPARE"])
 KEYWORDS = frozenset(["DIM", "SCORE", "DEF", "PARAM", "INPUT", "RETURN", "LAYER", "OP", "FOR", "IN"])
 SYMBOLS = {
     "_COLON": "':'", "_COMMA": "','", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",

@@ -66,6 +66,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def one(self, children: list[Any]) -> _Chain:
         return _Chain(None, children[0])
 
+    def two(self, children: list[Any]) -> _Chain:
+        return _Chain(_Chain(None, children[0]), children[1])
+
     def more(self, children: list[Any]) -> _Chain:
         return _Chain(children[0], children[1])
 
@@ -133,13 +136,20 @@ class TreeBuilder(Transformer[Token, Any]):
 
     def declarations(self, children: list[Any]) -> syntax.Declarations:
         kind = str(children[0])
-        return syntax.Declarations(
-            tuple(syntax.Declaration(kind, name, extents, extent) for name, extents, extent in children[1].items())
-        )
+        return syntax.Declarations(tuple(syntax.Declaration(kind, *parts) for parts in children[1].items()))
+
+    def map_declaration(self, children: list[Any]) -> syntax.MapDeclaration:
+        word, name, domain, _, codomain = children
+        extent = join(span_of(word), span_of(codomain))
+        return syntax.MapDeclaration(_name(name), _name(domain), _name(codomain), extent)
 
     def tensor(self, children: list[Any]) -> tuple[syntax.Name, tuple[syntax.Expression, ...], Span]:
         name, _, extents, closing = children
         return _name(name), extents, join(span_of(name), span_of(closing))
+
+    def stored(self, children: list[Any]) -> tuple[Any, ...]:
+        (name, extents, extent), word = children
+        return name, extents, join(extent, span_of(word)), _name(word)
 
     def scalar(self, children: list[Any]) -> tuple[syntax.Name, tuple[syntax.Expression, ...], Span]:
         return _name(children[0]), (), span_of(children[0])
@@ -181,9 +191,19 @@ class TreeBuilder(Transformer[Token, Any]):
         inner = _text(name) if name.type == "STRING" else _name(name)
         return syntax.Data(base, inner, span, join(base.extent, span))
 
+    def unpacking(self, children: list[Any]) -> syntax.Unpacking:
+        first, names, _, values = children
+        targets = (_name(first), *map(_name, names.items()))
+        return syntax.Unpacking(targets, values.items(), join(targets[0].extent, values.item.extent))
+
     def returned(self, children: list[Any]) -> syntax.Return:
         keyword, value = children
-        return syntax.Return(value, join(span_of(keyword), value.extent))
+        values = value.items() if isinstance(value, _Chain) else (value,)
+        return syntax.Return(values, join(span_of(keyword), values[-1].extent))
+
+    def returned_together(self, children: list[Any]) -> syntax.Return:
+        keyword, _, values, closing = children
+        return syntax.Return(values.items(), join(span_of(keyword), span_of(closing)))
 
     def binary(self, children: list[Any]) -> syntax.Binary:
         left, operator, right = children

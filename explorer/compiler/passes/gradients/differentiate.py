@@ -2,7 +2,8 @@
 
 Those of an op's weights and values are among them.
 
-The gradients are those of the sum of `upstream * result`. Only what leads to a learnt tensor is differentiated. Where
+The gradients are those of the sum of `upstream * result`, of several results of the sum over all, each with an upstream
+of its own. Only what leads to a learnt tensor is differentiated. Where
 a function has a corner, the derivative is the one that PyTorch takes: 0 at 0 for norm, abs and sign, the negative
 side's slope for relu and leaky_relu; the ties of a maximum share its gradient evenly. Only sqrt at 0 gets 0, not inf.
 A maximum that only shifts a softmax's logits gets none: the result does not change with it (`shifts`).
@@ -41,10 +42,11 @@ from explorer.compiler.ir.graph import (
     operands,
     plural,
 )
-from explorer.compiler.ir.index_sets import CONTAINERS, count_name
+from explorer.compiler.ir.index_sets import CONTAINERS, containment, count_name
 from explorer.compiler.ir.node import Names, Origin
 from explorer.compiler.passes.gradients.derivatives import changes_with, derivative
 from explorer.compiler.passes.gradients.shifts import shifts
+from explorer.compiler.passes.gradients.transposed import exchanged, is_of_products
 from explorer.compiler.passes.graph.writer import ValueWriter
 from explorer.compiler.report import Report
 
@@ -65,22 +67,20 @@ class _Backward:
         self.tensors = {tensor.name: tensor for tensor in graph.tensors}
         sets = {name for entry in graph.maps for name in (entry.domain, entry.codomain)}
         self.names = Names({*sets, *self.maps, *self.tensors, *(name for name, _ in graph.sizes)})
-        # The maps to one place, and those that this pass adds, by domain and codomain, or paths.
-        self.steps = {(m.domain, m.codomain): m.name for m in graph.maps if m.codomain == "unit"}
+        # The maps to one place or a container, and those that this pass adds, by domain and codomain, or paths.
+        self.steps = {(m.domain, m.codomain): m.name for m in graph.maps if m.codomain == "unit" or containment(m)}
         self.products: dict[tuple[str, ...], str] = {}  # the sets that this pass adds, by those that they combine
         self.active = self._active()
-        self.forward = list(graph.values)
         self.parts: dict[str, list[str]] = {}  # by value or tensor: contributions to its gradient
 
     def graph(self) -> Graph:
         """The values, then their gradients from the last to the first."""
         for value in self.source.values:
             self.writer.keep(value)
-        result = self._result()
-        upstream = self._upstream(result)
-        seed = Gather(tensor=upstream.name, indices=(result.index_set,), origin=result.origin)
-        self.parts[result.name] = [self._add(seed, result.index_set, result.shape, result.origin).name]
-        for value in reversed(self.forward):
+        results = [self.source.value(name) for name in self.source.results]
+        called = [f"upstream_{place}" for place in range(1, len(results) + 1)] if results[1:] else ["upstream"]
+        given = [self._upstream(result, name) for result, name in zip(results, called, strict=True)]
+        for value in reversed(self.source.values):
             if value.name in self.parts and value.name in self.active:
                 self._propagate(value, self._total(value.name, value))
         gradients = [
@@ -95,8 +95,7 @@ class _Backward:
         return replace(
             self.source,
             maps=tuple(self.maps.values()),
-            tensors=(*self.source.tensors, upstream),
-            result=result.name,
+            tensors=(*self.source.tensors, *given),
             values=tuple(self.writer.written),
             gradients=tuple(gradients),
         )
@@ -119,21 +118,11 @@ class _Backward:
     def _learnt(self, tensor: str) -> bool:
         return tensor in self.tensors and self.source.wants_gradient(self.tensors[tensor])
 
-    def _result(self) -> Value:
-        """The result, on the set that it is given for: every negative, though its triple alone tells the score."""
-        result = self.source.value(self.source.result)
-        for inner, outer in CONTAINERS.items():
-            if result.index_set == outer and any(entry.domain == inner for entry in self.maps.values()):
-                spread = Elementwise(function="copy", operands=(result.name,), origin=result.origin)
-                copied = self._add(spread, inner, result.shape, result.origin)
-                if result.name in self.active:
-                    self.active.add(copied.name)
-                self.forward.append(copied)
-                return copied
-        return result
-
-    def _upstream(self, result: Value) -> Tensor:
-        name = self.names.new("upstream")
+    def _upstream(self, result: Value, called: str) -> Tensor:
+        """The gradient that is given of a result, from which the pass begins."""
+        name = self.names.new(called)
+        seed = Gather(tensor=name, indices=(result.index_set,), origin=result.origin)
+        self._contribute(result.name, self._add(seed, result.index_set, result.shape, result.origin))
         return Tensor(name=name, sets=(result.index_set,), dims=result.shape, kind="upstream", origin=())
 
     def _add(self, operator: Operator, index_set: str, shape: Shape, origin: Origin) -> Value:
@@ -174,9 +163,9 @@ class _Backward:
             case Segment():
                 self._segment(value, operator, upstream)
             case Transpose():
-                rows, columns = value.shape[-2:]
-                shape = (*value.shape[:-2], columns, rows)
-                self._hand(operator.operand, Transpose(operand=upstream.name, origin=value.origin), shape, value)
+                part = self._transposed(upstream, value.origin)
+                index_set = self.writer.values[operator.operand].index_set
+                self._contribute(operator.operand, self._sum_onto(part, index_set, value.origin))
             case Slice():
                 self._slice(value, operator, upstream)
             case Concat():
@@ -186,6 +175,15 @@ class _Backward:
             case Reshape():
                 shape = self.writer.values[operator.operand].shape
                 self._hand(operator.operand, Reshape(operand=upstream.name, origin=value.origin), shape, value)
+
+    def _transposed(self, value: Value, origin: Origin) -> Value:
+        """A gradient with its last two dimensions exchanged: those of the products that it is a sum of, if it is."""
+        shape = (*value.shape[:-2], value.shape[-1], value.shape[-2])
+        if not is_of_products(value, self.writer.values):
+            return self._add(Transpose(operand=value.name, origin=origin), value.index_set, shape, origin)
+        inputs = () if isinstance(value.operator, Contract) else operands(value.operator)
+        names = {name: self._transposed(self.writer.values[name], origin).name for name in inputs}
+        return self._add(exchanged(value.operator, names), value.index_set, shape, value.origin)
 
     def _hand(self, name: str, operator: Operator, shape: Shape, value: Value) -> None:
         """A contribution of that operator to an operand; on a smaller set it is summed over the value's rows."""
@@ -344,7 +342,7 @@ class _Backward:
         if operand.name not in self.active:
             return
         # A value of no set repeats on all elements.
-        index_set, by, origin = self.maps[operator.map].domain, (operator.map,), value.origin
+        index_set, origin = self.maps[operator.map].domain, value.origin
         part = upstream
         if operator.function == "mean":
             one = self._constant(1.0, value)
@@ -353,18 +351,26 @@ class _Backward:
             part = self._share(upstream, count)
         mask: Value | None = None
         if operator.function in ("max", "min"):
-            best = self._add(Gather(tensor=value.name, indices=by, origin=origin), index_set, value.shape, origin)
+            best = self._back(value, operator.map, origin)
             chosen = Elementwise(function="equal", operands=(operand.name, best.name), origin=origin)
             mask = self._add(chosen, index_set, value.shape, origin)
             part = self._share(upstream, self._sum_by(mask, operator.map, origin))
         if operator.function == "product":
             self._product_of_others(value, operator, upstream)
             return
-        handed = self._add(Gather(tensor=part.name, indices=by, origin=origin), index_set, value.shape, origin)
+        handed = self._back(part, operator.map, origin)
         if mask is not None:
             product = Elementwise(function="mul", operands=(handed.name, mask.name), origin=origin)
             handed = self._add(product, index_set, value.shape, origin)
         self._contribute(operand.name, self._sum_onto(handed, operand.index_set, origin))
+
+    def _back(self, whole: Value, along: str, origin: Origin) -> Value:
+        """What is reduced along a map, at each element that it is reduced of."""
+        entry = self.maps[along]
+        operator: Operator = Gather(tensor=whole.name, indices=(along,), origin=origin)
+        if containment(entry):  # whose elements read their container's as it is
+            operator = Elementwise(function="copy", operands=(whole.name,), origin=origin)
+        return self._add(operator, entry.domain, whole.shape, origin)
 
     def _product_of_others(self, value: Value, operator: Segment | Reduce, upstream: Value) -> None:
         """Each factor's slope is the product of the others: of those that are not 0, over its own; where one is 0, that
@@ -380,8 +386,7 @@ class _Backward:
             """What is the same for all factors, for each of them."""
             if isinstance(operator, Reduce):
                 return whole.name
-            gather = Gather(tensor=whole.name, indices=(operator.map,), origin=origin)
-            return self._add(gather, index_set, value.shape, origin).name
+            return self._back(whole, operator.map, origin).name
 
         def whole(function: str, factors: Value) -> Value:
             reduction = replace(operator, function=function, operand=factors.name, origin=origin)

@@ -13,7 +13,7 @@ from explorer.compiler.ir.set_maps import THROUGH
 
 
 def shifts(graph: Graph) -> set[str]:
-    """The maxima by segments that the result does not depend on, as a function of them and of all else."""
+    """The maxima by segments that the results do not depend on, as a function of them and of all else."""
     found = (v for v in graph.values if isinstance(v.operator, Segment) and v.operator.function in ("max", "min"))
     return {value.name for value in found if _cancels(graph, value)}
 
@@ -32,8 +32,8 @@ class _Other(Exception):
 
 
 def _cancels(graph: Graph, largest: Value) -> bool:
-    """Whether the result stays the same whatever the maximum is."""
-    if len(largest.shape) > 1 or largest.name == graph.result:
+    """Whether the results stay the same whatever the maximum is."""
+    if len(largest.shape) > 1 or largest.name in graph.results:
         return False
     kinds = {largest.name: _Kind("shift", "")}
     try:
@@ -45,7 +45,7 @@ def _cancels(graph: Graph, largest: Value) -> bool:
                 kinds[value.name] = kind
     except _Other:
         return False
-    return graph.result not in kinds
+    return kinds.keys().isdisjoint(graph.results)
 
 
 def _kind(value: Value, kinds: dict[str, _Kind], heads: bool) -> _Kind | None:

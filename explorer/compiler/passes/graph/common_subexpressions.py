@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.compiler.frozen import replace
-from explorer.compiler.ir.graph import Graph, Operator, Shape, Value, rename_operands
+from explorer.compiler.ir.graph import Graph, Operator, Shape, Value, rename_operands, with_outputs_renamed
 from explorer.compiler.ir.node import Origin, merge
 from explorer.compiler.report import Report
 
@@ -22,5 +22,4 @@ def common_subexpressions(graph: Graph, report: Report) -> Graph:
             names[value.name] = first.name
             report.did(f"{value.name} is {first.name}")
     values = tuple(replace(value, origin=merge(*origins[value.name])) for value in kept.values())
-    gradients = tuple((tensor, names.get(name, name)) for tensor, name in graph.gradients)
-    return replace(graph, values=values, result=names.get(graph.result, graph.result), gradients=gradients)
+    return with_outputs_renamed(graph, values, names)

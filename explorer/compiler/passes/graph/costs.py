@@ -27,7 +27,7 @@ class Cost:
 
 def cost_of(graph: Graph, counts: Counts) -> Cost:
     """The cost of a graph on sets of these sizes."""
-    stored = [value for value in map(graph.value, stored_values(graph)) if value.name != graph.result]
+    stored = [value for value in map(graph.value, stored_values(graph)) if value.name not in graph.results]
     rows = [counts[value.index_set] for value in stored]
     sizes = [elements(graph, value) for value in stored]
     stored_bytes = sum(FLOAT_BYTES * count * size for count, size in zip(rows, sizes, strict=True))

@@ -1,4 +1,4 @@
-"""Drops values that neither the result nor a gradient needs, and maps that lead nowhere any more."""
+"""Drops values that neither a result nor a gradient needs, and maps that lead nowhere any more."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from explorer.compiler.report import Report
 
 
 def dead_values(graph: Graph, report: Report) -> Graph:
-    """The graph with only what the result depends on."""
-    needed = {graph.result, *(name for _, name in graph.gradients)}
+    """The graph with only what the results depend on."""
+    needed = set(graph.outputs)
     for value in reversed(graph.values):
         if value.name in needed:
             needed.update(operands(value.operator))

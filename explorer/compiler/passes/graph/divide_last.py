@@ -73,8 +73,8 @@ class _Divided:
         gather = found.divisor.operator
         assert isinstance(gather, Gather)
         stays = f"{value.name} adds up quotients"
-        if found.quotient.name == self.graph.result:
-            self.report.refused(f"{stays}: {found.quotient.name} is the result, stored already divided")
+        if found.quotient.name in self.graph.results:
+            self.report.refused(f"{stays}: {found.quotient.name} is a result, stored already divided")
         elif not self._is_positive(self.writer.values[gather.tensor]):
             self.report.refused(f"{stays}: {gather.tensor} may be 0 where the segment is not empty")
         else:

@@ -33,7 +33,7 @@ def inner_products(graph: Graph, places: dict[str, set[tuple[str, str]]]) -> set
 def _only_summed(graph: Graph, value: Value) -> bool:
     """Whether all that is done with a value is to add it up, maybe scaled: the sums' loop is then split at the row."""
     readers = [other for other in graph.values if value.name in operands(other.operator)]
-    if len(readers) != 1 or value.name in (graph.result, *(name for _, name in graph.gradients)):
+    if len(readers) != 1 or value.name in graph.outputs:
         return False
     match readers[0].operator:
         case Segment(function="sum"):

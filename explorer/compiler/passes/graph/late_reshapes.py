@@ -13,14 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from string import ascii_lowercase
 
 from explorer.compiler.frozen import replace
-from explorer.compiler.ir.graph import Contract, Graph, Reshape, Shape, Value, rename_operands
+from explorer.compiler.ir.graph import (
+    Contract,
+    Graph,
+    Reshape,
+    Shape,
+    Value,
+    in_order,
+    rename_operands,
+    with_outputs_renamed,
+)
 from explorer.compiler.ir.node import Origin, merge
 from explorer.compiler.passes.graph.writer import ValueWriter
 from explorer.compiler.report import Report
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def late_reshapes(graph: Graph, report: Report) -> Graph:
@@ -42,8 +50,7 @@ def late_reshapes(graph: Graph, report: Report) -> Graph:
             continue
         writer.keep(value)
     values = tuple(replace(each, origin=merge(each.origin, *origins.get(each.name, ()))) for each in writer.written)
-    gradients = tuple((tensor, names.get(name, name)) for tensor, name in graph.gradients)
-    return replace(graph, values=values, result=names.get(graph.result, graph.result), gradients=gradients)
+    return with_outputs_renamed(graph, values, names)
 
 
 def _once(writer: ValueWriter, value: Value) -> Value:
@@ -73,14 +80,14 @@ def _behind(writer: ValueWriter, value: Value, contract: Contract, sizes: dict[s
             names[at], origin = operand.operator.operand, merge(origin, operand.origin)
     if not split:
         return value
-    fresh = iter(letter for letter in LETTERS if letter not in contract.signature)
+    fresh = iter(letter for letter in ascii_lowercase if letter not in contract.signature)
     letters = {each: "".join([each, *(next(fresh) for _ in part[1:])]) for each, part in split.items()}
     signature = "".join(letters.get(letter, letter) for letter in contract.signature)
     shape = tuple(
         extent for letter, whole in zip(kept, value.shape, strict=True) for extent in split.get(letter, (whole,))
     )
     product = writer.add(
-        replace(contract, signature=_named(signature), left=names[0], right=names[1]),
+        replace(contract, signature=in_order(signature), left=names[0], right=names[1]),
         *(value.index_set, shape, value.depends, origin),
     )
     report.did(f"{value.name} is reshaped behind its product")
@@ -103,10 +110,3 @@ def _parts(lying: Shape, shape: Shape, sizes: dict[str, int]) -> Iterator[Shape]
 
 def _size(extent: str | int, sizes: dict[str, int]) -> int:
     return sizes[extent] if isinstance(extent, str) else extent
-
-
-def _named(signature: str) -> str:
-    """The signature with its letters in order of appearance, so that equal products print alike."""
-    order = dict.fromkeys(letter for letter in signature if letter.isalpha())
-    names = dict(zip(order, LETTERS, strict=False))
-    return "".join(names.get(letter, letter) for letter in signature)

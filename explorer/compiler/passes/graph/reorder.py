@@ -6,11 +6,9 @@ where it lowers the counted work of the whole layer, not wherever it can be.
 
 from __future__ import annotations
 
-from string import ascii_lowercase
-
 from explorer.compiler.counts import Counts
 from explorer.compiler.frozen import dataclass, replace
-from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, indices_of, operands
+from explorer.compiler.ir.graph import Contract, Gather, Graph, Shape, Value, in_order, indices_of, operands
 from explorer.compiler.ir.node import merge
 from explorer.compiler.ir.set_maps import total_work
 from explorer.compiler.ir.work import work_of
@@ -124,7 +122,7 @@ class _Trial:
         self.graph = replace(graph, values=tuple(self.values.values()))
         self.counts, self.chosen, self.work = counts, set[str](), 0
         self.readers = dict.fromkeys(self.values, 0)
-        for name in (graph.result, *(name for _, name in graph.gradients)):
+        for name in graph.outputs:
             self._read(name)
 
     def exchange(self, name: str) -> int:
@@ -205,7 +203,7 @@ def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
     pair = _brought(writer, value, pair)
     left, right = (_weight_on(writer, weight, pair.index_set) for weight in (pair.matrix, pair.factor))
     fold = writer.add(
-        Contract(signature=_named(f"{matrix},{factor}->{''.join(kept)}"), left=left, right=right, origin=folded),
+        Contract(signature=in_order(f"{matrix},{factor}->{''.join(kept)}"), left=left, right=right, origin=folded),
         pair.index_set,
         shape,
         sorted({name for weight in (left, right) for name in writer.values[weight].depends}),
@@ -216,7 +214,7 @@ def _rewritten(writer: ValueWriter, value: Value, pair: _Pair) -> Value:
         gather = Gather(tensor=fold.name, indices=(pair.index_set,), origin=folded)
         weights = writer.add(gather, value.index_set, shape, (pair.index_set,), folded)
     contract = Contract(
-        signature=_named(f"{row},{''.join(kept)}->{out}"), left=pair.row.name, right=weights.name, origin=origin
+        signature=in_order(f"{row},{''.join(kept)}->{out}"), left=pair.row.name, right=weights.name, origin=origin
     )
     return replace(value, operator=contract, origin=origin)
 
@@ -259,12 +257,3 @@ def _letters(pair: _Pair) -> tuple[str, str, str, str]:
         if letter not in names:
             names[letter] = next(fresh)
     return row, matrix, "".join(names[x] for x in factor), "".join(names[x] for x in out)
-
-
-def _named(signature: str) -> str:
-    """The signature with its letters in order of appearance, so that equal products print alike."""
-    names: dict[str, str] = {}
-    for letter in signature:
-        if letter.isalpha() and letter not in names:
-            names[letter] = ascii_lowercase[len(names)]
-    return "".join(names.get(letter, letter) for letter in signature)

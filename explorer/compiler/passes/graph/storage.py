@@ -42,7 +42,7 @@ class KernelPlan:
 
 
 def stored_values(graph: Graph) -> list[str]:
-    """The values to store, in order: the result, what is read at another position than a loop has it, and what costs
+    """The values to store, in order: the results, what is read at another position than a loop has it, and what costs
     a loop, or many loads, and would be computed in several.
 
     A reader is either a kernel over its own set, or a loop along a map (an edge loop of a node), which has the
@@ -70,7 +70,7 @@ def _stored(
 ) -> tuple[set[str], dict[str, set[tuple[str, str]]]]:
     """The values to store, those chosen already among them, and where each is read: the loop's reader, and the map
     that it goes along, each "" where there is none."""
-    results = {graph.result, *(name for _, name in graph.gradients), *chosen}
+    results = {*graph.outputs, *chosen}
     maps = {entry.name: entry for entry in graph.maps}
     places: dict[str, set[tuple[str, str]]] = {}
     stored: set[str] = set()
@@ -239,7 +239,7 @@ def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]
     """The stored values that computing a value reads, and whether it reads them at its own position only."""
     found: set[tuple[str, bool]] = set()
     inside = {entry.name for entry in graph.maps if containment(entry)}
-    place = _read_from(value, OWN, inside, graph.result)
+    place = _read_from(value, OWN, inside, graph.results)
     pending = [(name, place) for name in operands(value.operator)]
     seen: set[tuple[str, str]] = set()
     while pending:
@@ -251,7 +251,7 @@ def _reads(graph: Graph, value: Value, stored: set[str]) -> set[tuple[str, bool]
             found.add((name, place == OWN))
         else:
             inner = graph.value(name)
-            further = _read_from(inner, place, inside, graph.result)
+            further = _read_from(inner, place, inside, graph.results)
             pending += [(n, further) for n in operands(inner.operator)]
     return found
 
@@ -260,12 +260,12 @@ OWN, ELSEWHERE = ".", ""
 """Where an iteration reads a value: at its own position, or at any other. A loop along a map has the map's name."""
 
 
-def _read_from(value: Value, place: str, inside: set[str], result: str) -> str:
+def _read_from(value: Value, place: str, inside: set[str], results: tuple[str, ...]) -> str:
     """Where a value that is computed at a place reads its operands; the maps `inside` stay in the iteration, and a
-    gather along a loop's own map comes back to it. A pass backward is kept out of the result's own kernel."""
+    gather along a loop's own map comes back to it. A pass backward is kept out of a result's own kernel."""
     match value.operator:
         case Segment() as segment:
             return place if segment.map in inside else segment.map if place == OWN else ELSEWHERE
         case Gather() as gather:
-            return OWN if gather.indices == (place,) and gather.tensor != result else ELSEWHERE
+            return OWN if gather.indices == (place,) and gather.tensor not in results else ELSEWHERE
     return place

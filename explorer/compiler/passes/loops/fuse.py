@@ -1,8 +1,8 @@
 """Lowers a graph to fused nests: what a row needs is computed in one visit (cuKE §V-B, Hector §3.3).
 
-A score becomes one kernel over the batch. A layer, and whatever has gradients, becomes as few kernels as its stored
-values allow, each a parallel loop over an index set; a loop over the edges of a node, or over the triples of a
-relation, is inside the node's or the relation's iteration.
+A score becomes one kernel over the batch. A layer, and whatever has gradients or several results, becomes as few
+kernels as its stored values allow, each a parallel loop over an index set; a loop over the edges of a node, or over the
+triples of a relation, is inside the node's or the relation's iteration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Names, merge, walk
-from explorer.compiler.ir.set_maps import SORTED_MAPS
+from explorer.compiler.ir.set_maps import is_sorted
 from explorer.compiler.passes.graph.rows import values_in_rows
 from explorer.compiler.passes.graph.storage import KernelPlan, plan_kernels, stored_values
 from explorer.compiler.passes.loops.nest import Nest
@@ -25,8 +25,8 @@ from explorer.compiler.report import Report
 
 
 def fuse(graph: g.Graph, report: Report) -> loops.Kernel | Module:
-    """The graph as one kernel (a score), or as a module of kernels (a layer, and whatever has gradients)."""
-    if graph.family == "score" and not graph.gradients:
+    """The graph as one kernel (a score), or as a module of kernels (a layer, and whatever has several outputs)."""
+    if graph.is_one_nest:
         kernel = _fuse_score(graph, report)
         rows = sum(isinstance(node, loops.Row) for node in walk(kernel))
         kept = f"; {rows} kept in rows of their own" if rows else ""
@@ -73,7 +73,7 @@ def _fuse_module(graph: g.Graph, report: Report) -> Module:
     negatives = report.options.negatives
     contained = negatives.count if negatives else 0
     stored = stored_values(graph)
-    called = {name: f"grad_{tensor}" for tensor, name in graph.gradients} | {graph.result: "out"}
+    called = {name: f"grad_{tensor}" for tensor, name in graph.gradients} | _result_names(graph)
     buffers = {name: names.new(called.get(name, "v" + name.removeprefix("%"))) for name in stored}
     rows = values_in_rows(graph, set(stored))
     kernels: list[loops.Kernel] = []
@@ -90,12 +90,20 @@ def _fuse_module(graph: g.Graph, report: Report) -> Module:
     return Module(
         name=graph.name,
         result=buffers[graph.result],
+        further=tuple(buffers[name] for name in graph.further),
         gradients=gradients,
         programs=tuple(kernels),
         inverses=inverses,
         products=_products(graph, {entry for entry, _ in inverses}),
         origin=origin,
     )
+
+
+def _result_names(graph: g.Graph) -> dict[str, str]:
+    """What the arrays of the results are called: `out`, or `out_1`, `out_2`, by their places."""
+    if not graph.further:
+        return {graph.result: "out"}
+    return {name: f"out_{place}" for place, name in reversed([*enumerate(graph.results, 1)])}
 
 
 def _inverses(graph: g.Graph, kernels: list[loops.Kernel]) -> tuple[tuple[str, str], ...]:
@@ -110,7 +118,7 @@ def _products(graph: g.Graph, inverted: set[str]) -> tuple[tuple[str, tuple[tupl
     return tuple(
         (entry.name, tuple((path, counts[each]) for path, each in zip(entry.paths, factors(graph, entry), strict=True)))
         for entry in graph.maps
-        if entry.name in inverted and entry.paths and not any("." in path for path in entry.paths)
+        if entry.name in inverted and entry.paths and not entry.divided and not any("." in path for path in entry.paths)
     )
 
 
@@ -187,12 +195,16 @@ def _kernel(
             continue
         ends, order = sets.inverses[entry.name]
         index.append(loops.Buffer(name=ends, kind="index", extents=(ends_of(entry.codomain),), origin=entry.origin))
-        if entry.name not in SORTED_MAPS:
+        if not is_sorted(entry):
             flat = (sets.counts[entry.domain],)
             index.append(loops.Buffer(name=order, kind="index", extents=flat, origin=entry.origin))
     tensors = [
         loops.Buffer(
-            name=t.name, kind=t.kind, extents=(*(e for s in t.sets for e in rows(s)), *t.dims), origin=t.origin
+            name=t.name,
+            kind=t.kind,
+            extents=(*(e for s in t.sets for e in rows(s)), *t.dims),
+            storage=t.storage,
+            origin=t.origin,
         )
         for t in graph.tensors
     ]

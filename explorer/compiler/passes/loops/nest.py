@@ -14,7 +14,7 @@ from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, containment
 from explorer.compiler.ir.node import Atom, Extent, Names, Origin, merge, serving
-from explorer.compiler.ir.set_maps import SORTED_MAPS, THROUGH
+from explorer.compiler.ir.set_maps import THROUGH, is_sorted
 from explorer.compiler.passes.loops.scope import Scope, Target, close_all, position_name
 
 REDUCTION_STARTS = {
@@ -49,7 +49,9 @@ class Nest:
         if isinstance(value.operator, g.Constant):
             return value.operator.value
         place = self._place(value, indices, scope)
-        for enclosing in reversed(place.chain()):
+        chain = place.chain()
+        # No further out than its own position: a loop around this one may be over the same set, at another element.
+        for enclosing in reversed(chain[chain.index(self._home(value, scope)) :]):
             if (value.name, indices) in enclosing.known:
                 return enclosing.known[value.name, indices]
         if value.name in self.stored and value.name not in self.computing:
@@ -270,7 +272,7 @@ class Nest:
         variable = self.names.new(hint)
         loop = Scope(place, variable)
         position: Atom = variable
-        if segment.map not in SORTED_MAPS and entry.codomain != "unit" and not containment(entry):
+        if not is_sorted(entry) and entry.codomain != "unit" and not containment(entry):
             position = self.names.new(hint)
             _, order = self.sets.inverses[segment.map]
             loop.add(loops.Load(result=position, buffer=order, indices=(variable,), origin=origin))

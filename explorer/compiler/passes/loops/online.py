@@ -158,7 +158,7 @@ def _inner_loop(loop: loops.For, largest: Maximum, defined: dict[str, loops.Stat
         return None
     segments = ((found[0].removesuffix("_ptr"), found[1]) for found in bounds_of if found is not None)
     (whole, place), (outer, row), (along, inside) = segments
-    together = THROUGH.get((along, whole)) == outer and {whole, outer, along} <= SORTED_MAPS
+    together = THROUGH.get((along, whole)) == outer and {whole, outer, along} <= SORTED_MAPS.keys()
     return (inner[0], along) if together and row == place and inside == loop.variable else None
 
 

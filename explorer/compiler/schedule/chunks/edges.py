@@ -140,15 +140,16 @@ def chunk_of(steps: Steps, plan: Plan, sizes: ChunkSizes, number: Extent) -> Chu
     first = steps.index("first", "mul", number, sizes.edges)
     here = steps.index("here", "min", steps.index("left", "sub", rows, first), sizes.edges)
     if sizes.group == 1:
-        return Chunk(sizes.edges, here, lambda place: steps.index("b", "add", first, place))
+        return Chunk(sizes.edges, number, here, lambda place: steps.index("b", "add", first, place), plan.triples)
     which = steps.index("which", "mod", number, sizes.group)
     begin = steps.index("begin", "mul", which, sizes.edges)
     of_group, array = steps.index("group", "sub", first, begin), sort_index(plan)
-    order = sort_group(steps, array, of_group, (sizes.edges, sizes.group), rows, chosen_from(plan)[array])
+    key_of = array, plan.triples[array]
+    order = sort_group(steps, key_of, of_group, (sizes.edges, sizes.group), rows, chosen_from(plan)[array])
 
     def edge(place: Extent) -> Extent:
         sorted_edge = steps.load("b", order, steps.index("at", "add", begin, place))
         steps.know(facts.of_sorted(sorted_edge, rows))
         return sorted_edge
 
-    return Chunk(sizes.edges, here, edge)
+    return Chunk(sizes.edges, number, here, edge, plan.triples)

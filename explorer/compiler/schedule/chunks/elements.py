@@ -74,9 +74,10 @@ class Elements:
                 steps.barrier()
 
     @contextmanager
-    def blocks(self, hint: str, extent: Extent) -> Iterator[Span]:
-        """The blocks of rows of a length, one after another; no loop where there is but one."""
-        steps, size, length = self.steps, self.sizes.block, self.plan.kernel.size(extent)
+    def blocks(self, hint: str, extent: Extent, size: int = 0) -> Iterator[Span]:
+        """The blocks of rows of a length, of `size` elements or as many as usual, one after another; no loop where
+        there is but one."""
+        steps, size, length = self.steps, size or self.sizes.block, self.plan.kernel.size(extent)
         if length <= size:
             yield Span(0, size, extent, length)
             return
@@ -106,7 +107,7 @@ class Elements:
         """Whether a statement touches no element but those of the span's rows."""
         if isinstance(statement, loops.Index):
             return variable not in statement.operands
-        if not isinstance(statement, loops.Load | loops.Store) or variable not in statement.indices:
+        if not isinstance(statement, loops.Load | loops.Store | Accumulate) or variable not in statement.indices:
             return True
         extents = {buffer.name: buffer.extents for buffer in self.plan.kernel.buffers}
         array = statement.buffer if isinstance(statement, loops.Load) else statement.target

@@ -17,7 +17,7 @@ so that results are the same each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 
@@ -37,11 +37,15 @@ EdgeAt = Callable[[Extent], Extent]
 
 @dataclass(frozen=True)
 class Chunk:
-    """The edges of a block: at most `most`, of which there are `here`; `edge` says which."""
+    """The edges of a block: at most `most`, of which there are `here`; `edge` says which. `number` is
+    the chunk's, and the block's. Of index arrays with one element for several edges next to each other, `triples` says
+    for how many."""
 
     most: int
+    number: Extent
     here: Extent
     edge: EdgeAt
+    triples: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class Inspector:
         with steps.loop("i", chunk.most, "thread") as place, steps.where(place, "<", chunk.here):
             edge = chunk.edge(place)
             for array in (*self.matrices, *self.rows):
-                steps.store(self.tiles.idx, [self._row(array), place], steps.load("chosen", array, edge))
+                triple = steps.index("triple", "div", edge, chunk.triples[array])
+                steps.store(self.tiles.idx, [self._row(array), place], steps.load("chosen", array, triple))
         for part in (self._sort, self._mark, self._unique, self._count, self._order, self._remap):
             steps.barrier()
             with (

@@ -14,12 +14,15 @@ from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.inspect import facts
 
 
-def sort_group(steps: Steps, array: str, first: Extent, edges: tuple[int, int], rows: Extent, behind: Extent) -> str:
+def sort_group(
+    steps: Steps, key_of: tuple[str, int], first: Extent, edges: tuple[int, int], rows: Extent, behind: Extent
+) -> str:
     """Writes the sorting of a group's edges, the batch's from `first` on; gives the tile with their numbers in order.
 
-    `edges` are C and p; `rows` is how many edges there are, and `behind` an index that is above all of them, by which
-    places that have no edge come last."""
-    run, runs = edges
+    `key_of` is the index array, and how many edges next to each other have one element of it; `edges` are C and p;
+    `rows` is how many edges there are, and `behind` an index that is above all of them, by which places that have no
+    edge come last."""
+    (array, triple), (run, runs) = key_of, edges
     size = run * runs
     chosen = steps.tile(f"{array}_chosen", [size], "shared", type="i32")
     keys = steps.tile(f"{array}_keys", [size], "shared", type="i32")
@@ -27,7 +30,8 @@ def sort_group(steps: Steps, array: str, first: Extent, edges: tuple[int, int], 
     with steps.loop("i", size, "thread") as place:
         edge = steps.index("edge", "add", first, place)
         there = steps.index("there", "min", edge, steps.index("last", "sub", rows, 1))
-        key, is_edge = steps.load("key", array, there), steps.index("is_edge", "less", edge, rows)
+        key = steps.load("key", array, steps.index("triple", "div", there, triple))
+        is_edge = steps.index("is_edge", "less", edge, rows)
         steps.store(chosen, [place], steps.select("key", is_edge, key, behind))
     steps.barrier()
     with steps.loop("i", size, "thread") as place:

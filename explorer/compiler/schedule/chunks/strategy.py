@@ -1,4 +1,5 @@
-"""The template of cuKE's run-time inspection: a score by chunks of edges, in one kernel (cuKE §V and §VI).
+"""The template of cuKE's run-time inspection: a score, or a part of its backward pass, by chunks of edges, in one
+kernel (cuKE §V and §VI).
 
 It is the user's to choose, beside the whole batch grouped by its matrices (`grouping`), which measures better: the
 inspection of a chunk costs as much as its vectors do, and a warp an edge reads each matrix from shared memory once an
@@ -14,12 +15,13 @@ from math import prod
 from explorer.compiler.decisions import Decision
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel, Tile
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import Names, walk
 from explorer.compiler.options import BLOCK_ELEMENTS, CACHED_MATRICES, CHUNK_EDGES, CHUNKS_A_GROUP, Options
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.chunks.edges import ChunkSizes
 from explorer.compiler.schedule.chunks.kernel import write_chunks
-from explorer.compiler.schedule.chunks.plan import Plan, Unfit, plan_of, sort_index
+from explorer.compiler.schedule.chunks.plan import Plan, Unfit, of_triples, plan_of, sort_index
+from explorer.compiler.schedule.chunks.product_rows import RowsBy, stored_rows, why_recomputed
 from explorer.compiler.target import FLOAT_BYTES, GpuTarget
 
 CHOICES = {
@@ -49,35 +51,56 @@ CHOICES = {
     ),
 }
 """The decision of each size."""
+RELOAD = Decision(
+    name="inspect_reload",
+    domain=(False, True),
+    why="rows that products are taken of are computed once, stored and reloaded for each further block of columns, or"
+    " computed again for each",
+    source="cuKE Listing 6, which stores them",
+)
+SHUFFLE = Decision(
+    name="inspect_shuffle",
+    domain=(False, True),
+    why="lanes hand the elements of rows that products are taken of on by shuffles, which takes no shared memory, or"
+    " all find them there",
+    source="cuKE §V-B, which shuffles what is computed",
+)
 USUAL = ChunkSizes(*(getattr(Options(), decision.name) for decision in CHOICES.values()))
 
 
-def schedule_chunks(kernel: loops.Kernel, report: Report) -> tuple[ScheduledKernel, ...]:
-    """The kernel of a score by chunks; none, with the reason, where it does not fit."""
-    if kernel.template != "batch":
+def schedule_chunks(kernel: loops.Kernel, names: Names, report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernel of a batch's nest by chunks; none, with the reason, where it does not fit. `names` are the module's,
+    in which arrays of the kernel's own get theirs."""
+    if not of_triples(kernel):
         return ()
     try:
         plan = plan_of(kernel)
     except Unfit as reason:
-        if report.options.negatives is None:  # else it is of the loop over candidates, and `unread` has the reason
-            report.refused(f"{kernel.name} is not inspected by chunks: {reason}")
+        report.refused(f"{kernel.name} is not inspected by chunks: {reason}")
         return ()
     chosen = {size: report.number(kernel.name, CHOICES[size], getattr(USUAL, size)) for size in CHOICES}
     asked = ChunkSizes(**chosen)
-    sizes = _fitting(plan, asked, report.target)
+    reload, shuffle = (
+        bool(report.choose(kernel.name, way, False, lambda: (False, True) if plan.products else (False,)))
+        for way in (RELOAD, SHUFFLE)
+    )
+    by = RowsBy(shuffled=shuffle and bool(plan.products))
+    sizes = _fitting(plan, asked, by, report.target)
     if sizes is None:
         report.refused(f"{kernel.name} is not inspected by chunks: no chunk's tiles fit a block's shared memory")
         return ()
-    _tell(plan, asked, sizes, report)
-    return (write_chunks(plan, sizes, report.target),)
+    _tell(plan, asked, sizes, by, report)
+    by = replace(by, stored=stored_rows(plan, sizes, names) if reload else {})
+    _tell_rows(plan, sizes, by, report)
+    return (write_chunks(plan, sizes, report.target, by),)
 
 
-def _fitting(plan: Plan, sizes: ChunkSizes, target: GpuTarget) -> ChunkSizes | None:
+def _fitting(plan: Plan, sizes: ChunkSizes, by: RowsBy, target: GpuTarget) -> ChunkSizes | None:
     """The sizes, or those nearest to them whose tiles fit: one step down at a time, where one step is enough the one
     that gives up the least, else the one that gives up the most."""
-    needed = shared_bytes(write_chunks(plan, sizes, target))
+    needed = shared_bytes(write_chunks(plan, sizes, target, by))
     while needed > target.shared_most:
-        smaller = [(shared_bytes(write_chunks(plan, each, target)), each) for each in _steps_down(sizes)]
+        smaller = [(shared_bytes(write_chunks(plan, each, target, by)), each) for each in _steps_down(sizes)]
         if not smaller:
             return None
         fit = [each for each in smaller if each[0] <= target.shared_most]
@@ -103,9 +126,9 @@ def shared_bytes(kernel: ScheduledKernel) -> int:
     return sum(-(-prod(map(kernel.size, tile.extents)) // 4) * 4 * FLOAT_BYTES for tile in tiles)
 
 
-def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, report: Report) -> None:
+def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, by: RowsBy, report: Report) -> None:
     name, arrays = plan.kernel.name, ", ".join(plan.chosen)
-    needed = shared_bytes(write_chunks(plan, asked, report.target)) if sizes != asked else 0
+    needed = shared_bytes(write_chunks(plan, asked, report.target, by)) if sizes != asked else 0
     reason = f"{needed:,} bytes of shared memory are too many"
     for size, decision in CHOICES.items():
         before, value = getattr(asked, size), getattr(sizes, size)
@@ -124,3 +147,18 @@ def _tell(plan: Plan, asked: ChunkSizes, sizes: ChunkSizes, report: Report) -> N
         report.did(f"{name}: repeated rows of {tables} by {sizes.block} in shared memory")
     if not plan.matrices and report.wanted(name, CHOICES["cached"]):
         report.refused(f"{name}: inspect_cached={asked.cached}: nothing, for edges choose no matrices")
+
+
+def _tell_rows(plan: Plan, sizes: ChunkSizes, by: RowsBy, report: Report) -> None:
+    """How products have their rows, and why not as was asked for."""
+    name = plan.kernel.name
+    if by.shuffled:
+        report.did(f"{name}: lanes hand the rows on that {', '.join(plan.matrices.values())} multiplies, by shuffles")
+    else:
+        report.settle(name, SHUFFLE, False, "edges choose no matrices")
+    tables = ", ".join(each.matrix.buffer for each in plan.products if each.total in by.stored)
+    if tables:
+        report.did(f"{name}: rows that {tables} multiplies are stored at the first block of columns, then reloaded")
+        return
+    why = [why_recomputed(plan, product, sizes.block) for product in plan.products]
+    report.settle(name, RELOAD, False, "; ".join(dict.fromkeys(why)) or "edges choose no matrices")

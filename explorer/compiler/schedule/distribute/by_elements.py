@@ -16,7 +16,7 @@ from dataclasses import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import ORDER, few
 from explorer.compiler.ir.loops import Buffer
-from explorer.compiler.ir.set_maps import SORTED_MAPS
+from explorer.compiler.ir.set_maps import holds_sorted
 from explorer.compiler.ir.statements import names_read, pure, slice_for, written_names
 from explorer.compiler.passes.loops.cleared import ADDS, clear_output
 from explorer.compiler.schedule.edit.nests import Body, map_of, only_loop, part
@@ -38,7 +38,7 @@ def add_elements(kernel: loops.Kernel, maps: Mapping[str, Buffer]) -> tuple[loop
     element, body = _element(segment, f"{index.name}{ORDER}")
     needed = slice_for(tuple(scalars), body)
     outside = {segment.lower, segment.extent, segment.variable} - {element}
-    if outside & names_read((*needed, *body)) or (element == segment.variable and index.name not in SORTED_MAPS):
+    if outside & names_read((*needed, *body)) or (element == segment.variable and not holds_sorted(index)):
         return ()
     row = loops.Load(result=loop.variable, buffer=index.name, indices=(element,), origin=segment.origin)
     own = (row, *needed, *body)

@@ -3,7 +3,7 @@
 A candidate needs its own product with a matrix of its triple's relation. As rows `n` of a loop over all candidates,
 `b = n // N` their triple, they are grouped by relation and multiplied as tiles like any other rows; what is the
 triple's is read by neighbouring rows, which share it in the caches (cuKE §V, §VII-B). Where the product is the triple's
-own, it is done before, once for all of its candidates.
+own, it is done before, once for all of its candidates. Chunks are of candidates too, so for these every loop is flat.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Flat:
     count: tuple[str, Count] | None
 
 
-def flatten_negatives(kernels: Sequence[loops.Kernel], report: Report) -> Flat:
+def flatten_negatives(kernels: Sequence[loops.Kernel], report: Report, *, every: bool = False) -> Flat:
     """The kernels with loops over all candidates, and their arrays flat in these, where a kernel of triples with
-    candidates multiplies, or is over all candidates already. Raises Unsupported for a kernel over all candidates that
-    is more than a loop over each."""
-    found = _candidates(kernels)
+    candidates multiplies, or is over all candidates already; with `every` also where it does neither. Raises
+    Unsupported for a kernel over all candidates that is more than a loop over each."""
+    found = _candidates(kernels, every)
     if found is None:
         return Flat(tuple(kernels), None)
     batch, count = found
     names = Names({name for kernel in kernels for name in (*all_names(kernel), kernel.name)})
     extent = _extent_of_all(kernels, count) or names.new("BN")
-    flattening = _Flattening(batch, count, extent, names, report)
+    flattening = _Flattening(batch, count, extent, names, report, every)
     flat = tuple(part for kernel in kernels for part in flattening.parts(kernel))
     return Flat(flat, (extent, Count(((batch, 1),), count)))
 
 
-def _candidates(kernels: Iterable[loops.Kernel]) -> tuple[str, int] | None:
+def _candidates(kernels: Iterable[loops.Kernel], every: bool) -> tuple[str, int] | None:
     """The extents of a batch's ids of candidates, where they are to be one."""
     for kernel in kernels:
         shapes = {buffer.extents for buffer in kernel.buffers if buffer.kind == "index" and len(buffer.extents) == 2}
@@ -58,7 +58,7 @@ def _candidates(kernels: Iterable[loops.Kernel]) -> tuple[str, int] | None:
             if loop is None or not isinstance(batch, str) or not isinstance(count, int):
                 continue
             goes = loop.extent == batch and any(_of_candidates(kernel, loop, s, count) for s in loop.body)
-            if (goes and any(map(multiplies, loop.body))) or _is_divided(loop, count):
+            if (goes and (every or any(map(multiplies, loop.body)))) or _is_divided(loop, count):
                 return batch, count
     return None
 
@@ -105,6 +105,7 @@ class _Flattening:
     extent: str
     names: Names
     report: Report
+    every: bool
 
     def parts(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
         """A kernel, or those that it is cut into."""
@@ -115,7 +116,7 @@ class _Flattening:
             return (self._spread(kernel, loop, tuple(before), last) if adds else self._in_place(kernel),)
         if loop is not None:
             body = without_copies(kernel, loop)
-            at = next((p for p, s in enumerate(body) if self._is_product(kernel, loop, s)), None)
+            at = next((p for p, s in enumerate(body) if self._is_flat(kernel, loop, s)), None)
             if at is not None:
                 return self._cut(replace(kernel, body=(replace(loop, body=body),)), replace(loop, body=body), at)
             at = self._behind_product(kernel, loop)
@@ -136,8 +137,16 @@ class _Flattening:
         """The same of a loop over triples: one over all candidates may have rows of as many numbers."""
         return loop.extent == self.batch and _of_candidates(kernel, loop, statement, self.count)
 
-    def _is_product(self, kernel: loops.Kernel, loop: loops.For, statement: loops.Statement) -> bool:
-        return self._of_candidates(kernel, loop, statement) and multiplies(statement)
+    def _is_flat(self, kernel: loops.Kernel, loop: loops.For, statement: loops.Statement) -> bool:
+        """Whether a statement is a loop over candidates that is to be flat: one that multiplies, or any that writes
+        nothing of its triple's."""
+        if not isinstance(statement, loops.For) or not self._of_candidates(kernel, loop, statement):
+            return False
+        if multiplies(statement):
+            return True
+        shaped = {buffer.name for buffer in kernel.buffers if self._is_shaped(buffer)}
+        own = {loops.result_of(node) for node in walk(statement)}
+        return self.every and written_names([statement]) <= shaped | own
 
     def _cut(self, kernel: loops.Kernel, loop: loops.For, at: int) -> tuple[loops.Kernel, ...]:
         """The kernel with the loop at a place in a kernel of its own: over all candidates, if nothing else is in it."""
@@ -153,9 +162,17 @@ class _Flattening:
         stored, rows = self._with_rows_stored(kernel, loop, at)
         at -= len(loop.body) - len(rows.body)
         cuts = cut(stored, rows, rows.body[:at], rows.body[at:], self.names)
-        if cuts is None or any(self._work(each) >= self._work(kernel) for each in cuts):
+        if cuts is None or not (self._is_last(cuts[1]) or all(self._work(c) < self._work(kernel) for c in cuts)):
             return (self._in_place(kernel),)
         return tuple(part for each in cuts for part in self.parts(each))
+
+    def _is_last(self, kernel: loops.Kernel) -> bool:
+        """Whether a kernel is nothing but a loop over candidates that is to be flat."""
+        loop = every_loop(kernel)
+        if loop is None:
+            return False
+        *before, last = loop.body
+        return all(map(pure, before)) and self._is_flat(kernel, loop, last)
 
     def _work(self, kernel: loops.Kernel) -> int:
         """How many of an iteration's statements go over candidates, or multiply."""

@@ -85,12 +85,17 @@ class _Scatter:
 
     def parts(self, kernel: loops.Kernel) -> tuple[loops.Kernel, ...]:
         """The kernels that clear and add what a kernel sums over its segments, and those of what is left; none where
-        some sum cannot be scattered."""
+        some sum that goes along a batch's order cannot be scattered, or where none goes along one alone."""
         loop = only_loop(kernel)
         if loop is None or not any(buffer.name in self.maps for buffer in kernel.buffers):
             return ()
+        apart = distribute_sums(kernel, self.names)
+        together = _summed_in_place(apart)
+        scattered = [self._map_of(each) is not None for each in together]
+        if not any(scattered):
+            return ()
         found: list[loops.Kernel] = []
-        for each in _summed_in_place(distribute_sums(kernel, self.names)):
+        for each in together if all(scattered) else apart:  # what does not add stores all of its output
             if self._map_of(each) is None:
                 found.append(each)
                 continue

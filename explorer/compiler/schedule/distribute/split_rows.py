@@ -14,7 +14,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import ORDER, few
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, walk
-from explorer.compiler.ir.set_maps import SORTED_MAPS
+from explorer.compiler.ir.set_maps import holds_sorted
 from explorer.compiler.ir.statements import closure, names_read, pure, slice_for, written_names
 from explorer.compiler.schedule.edit.nests import (
     Body,
@@ -205,7 +205,7 @@ class _Rows:
         if bounds & {loops.result_of(s) for s in needed}:
             return ()
         found: Body = ()
-        if element == self.segment.variable and index.name not in SORTED_MAPS:
+        if element == self.segment.variable and not holds_sorted(index):
             order = f"{index.name}{ORDER}", (element,)
             found = tuple(s for s in rows if isinstance(s, loops.Load) and (s.buffer, s.indices) == order)[:1]
             if not found:

@@ -191,6 +191,12 @@ class Steps:
         self.add(loops.Load(result=result, buffer=buffer, indices=indices, origin=self._origin))
         return result
 
+    def shuffle(self, hint: str, tile: str, *indices: Atom) -> str:
+        """A load of an element of a register tile that another lane may hold; gives what it loads."""
+        result = self.names.new(hint)
+        self.add(kernels.ShuffledLoad(result=result, buffer=tile, indices=indices, origin=self._origin))
+        return result
+
     def compute(self, hint: str, function: str, *operands: Atom) -> str:
         """A function of numbers; gives its value."""
         result = self.names.new(hint)

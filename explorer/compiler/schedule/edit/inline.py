@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Names
-from explorer.compiler.ir.statements import pure, rename
+from explorer.compiler.ir.statements import pure, rename, written_in
 from explorer.compiler.schedule.edit.nests import Body
 
 
 def inlined(body: Body, names: Names) -> Body:
     """The statements without rows that one loop fills, element by element, with straight-line code."""
-    rows = {statement.name for statement in body if isinstance(statement, loops.Row)}
+    writers = Counter(name for statement in body for name in written_in(statement))
+    rows = {s.name for s in body if isinstance(s, loops.Row) and writers[s.name] == 1}
     filled: dict[str, loops.For] = {}
     found: list[loops.Statement] = []
     for statement in body:

@@ -13,7 +13,7 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent, Names, Origin, made, walk
-from explorer.compiler.ir.set_maps import SORTED_MAPS
+from explorer.compiler.ir.set_maps import holds_sorted
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.passes.loops.cleared import clear_output
 from explorer.compiler.report import Report
@@ -70,7 +70,7 @@ class Groupings:
         key = chosen.index.name, chosen.times
         if key in self.made:
             return self.made[key], False
-        if chosen.index.name in SORTED_MAPS and chosen.times == 1:
+        if holds_sorted(chosen.index) and chosen.times == 1:
             by = made(f"tiles of rows by {chosen.index.name}", "schedule", origin)
             self.made[key] = tile_segments(kernel, chosen.index, matrices, self.names, by)
         else:

@@ -1,7 +1,9 @@
 """Row balancing: an inspector that puts rows in the order of their length, the longest first (G-Sparse §III-B).
 
-Blocks start in order, so that those with long rows start first, and rows that share a block end at like times. Which of
-two rows of one length comes first changes from run to run; what is computed for it does not.
+Blocks start in order, so that those with long rows start first, and rows that share a block end at like times. Lengths
+from 1,024 on are told apart to within 1 in 128: they are divided by 8 until they are below that, and those that were
+divided more often are longer. Which of two rows of one length comes first changes from run to run; what is computed for
+it does not.
 
 Source: G-Sparse §III-B, Algorithm 2, whose balancedIdx this is, after Sputnik's row swizzle.
 """
@@ -17,11 +19,15 @@ from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.edit.primitives import bind_buffer
 from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.inspect.inspection import Inspection
-from explorer.compiler.target import BLOCK_THREADS
+from explorer.compiler.target import BLOCK_THREADS, EXTENT_LIMIT
 
-LONGEST = 1024
-"""Rows of as many elements, less one, or more count as equally long. No decision, nor is what follows: rows are sorted
-once for a graph, and other numbers give the same order but of the longest."""
+EXACT, SHRINK = 1024, 8
+"""Lengths below the one have a place each; longer ones are divided by the other until they are below it. No decision,
+nor is what follows: rows are sorted once for a graph, and other numbers give nearly the same order."""
+LEVELS = next(n for n in range(32) if EXACT * SHRINK**n >= EXTENT_LIMIT)
+EACH = EXACT - EXACT // SHRINK
+"""Places of lengths that were divided as often."""
+PLACES = EXACT + LEVELS * EACH
 GROUP = 32
 """Lengths that are added up together."""
 THREADS = BLOCK_THREADS
@@ -42,12 +48,12 @@ def _inspector(inspection: Inspection, offsets: loops.Buffer, order: loops.Buffe
     order, and each row in its place."""
     (rows,) = order.extents
     steps = inspection.steps()
-    groups = LONGEST // GROUP
+    groups = PLACES // GROUP
     with steps.loop("block", 1, "block"):
-        of_length = steps.tile("of_length", [LONGEST], "shared", type="i32")
+        of_length = steps.tile("of_length", [PLACES], "shared", type="i32")
         of_group = steps.tile("of_group", [groups], "shared", type="i32")
-        first = steps.tile("first", [LONGEST], "shared", type="i32")
-        for tile, size in ((of_length, LONGEST), (of_group, groups), (first, LONGEST)):
+        first = steps.tile("first", [PLACES], "shared", type="i32")
+        for tile, size in ((of_length, PLACES), (of_group, groups), (first, PLACES)):
             with steps.loop("n", size, "thread") as each:
                 steps.store(tile, [each], 0)
         steps.barrier()
@@ -56,7 +62,7 @@ def _inspector(inspection: Inspection, offsets: loops.Buffer, order: loops.Buffe
             steps.atomic(of_length, [missing], 1)
             steps.atomic(of_group, [steps.index("g", "div", missing, GROUP)], 1)
         steps.barrier()
-        with steps.loop("n", LONGEST, "thread") as each:
+        with steps.loop("n", PLACES, "thread") as each:
             group = steps.index("g", "div", each, GROUP)
             start = steps.index("start", "mul", group, GROUP)
             for longer, lower, upper in ((of_group, 0, group), (of_length, start, each)):
@@ -68,14 +74,20 @@ def _inspector(inspection: Inspection, offsets: loops.Buffer, order: loops.Buffe
             again = _missing(steps, offsets.name, row)
             place = steps.atomic(first, [again], 1, "place")
             steps.store(order.name, [place], row)
-    steps.know((*facts.of_lack(missing, LONGEST), *facts.of_lack(again, LONGEST), *facts.of_place(place, rows)))
+    steps.know((*facts.of_lack(missing, PLACES), *facts.of_lack(again, PLACES), *facts.of_place(place, rows)))
     line = f"sort the rows by how many elements {offsets.name} gives them, the longest first, in one block"
     return inspection.kernel("balance", steps, THREADS, line)
 
 
 def _missing(steps: Steps, offsets: str, row: str) -> Extent:
-    """What a row's elements are short of the longest; 0 for all that have more."""
+    """How many places a row's length is before that of the longest there may be."""
     begin = steps.load("begin", offsets, row)
     end = steps.load("end", offsets, steps.index("next", "add", row, 1))
-    length = steps.index("length", "min", steps.index("elements", "sub", end, begin), LONGEST - 1)
-    return steps.index("missing", "sub", LONGEST - 1, length)
+    length, level = (steps.tile(hint, [1], "register", type="i32") for hint in ("length", "level"))
+    steps.store(length, [0], steps.index("elements", "sub", end, begin))
+    steps.store(level, [0], 0)
+    with steps.loop("again", LEVELS), steps.where(EXACT, "<=", steps.load("left", length, 0)):
+        steps.store(length, [0], steps.index("less", "div", steps.load("left", length, 0), SHRINK))
+        steps.count(level, [0], EACH)
+    place = steps.index("place", "add", steps.load("own", length, 0), steps.load("passed", level, 0))
+    return steps.index("missing", "sub", PLACES - 1, place)

@@ -40,6 +40,15 @@ def of_segments(first: str, population: str, rows: Extent, tile: str, tiles: str
     )
 
 
+def of_starts(starts: str, elements: Extent) -> tuple[Fact, ...]:
+    """Of where segments begin, each behind as many elements as are of segments before it."""
+    return (
+        Fact(f"0 <= {starts}[_i]", "elements are counted from 0"),
+        Fact(f"{starts}[_i] <= {elements}", "no more elements come before a segment than there are"),
+        Fact(f"{starts}[0] <= 0", "no element is of a segment before the first"),
+    )
+
+
 def of_place(place: str, rows: Extent) -> tuple[Fact, ...]:
     """Of the place of a row in an order."""
     return (
@@ -58,8 +67,11 @@ def of_listed(place: str, count: str, rows: Extent) -> tuple[Fact, ...]:
 
 
 def of_lack(lack: Extent, longest: int) -> tuple[Fact, ...]:
-    """Of what a row's length is short of the longest."""
-    return (Fact(f"{lack} < {longest}", "a row ends where it begins or behind that, as is checked of offsets"),)
+    """Of how many places a row's length is before the longest, of so many."""
+    return (
+        Fact(f"{lack} < {longest}", "a row ends where it begins or behind that, as is checked of offsets"),
+        Fact(f"0 <= {lack}", "a row has no more elements than there are, and these are an extent"),
+    )
 
 
 def of_marked(row: str, rows: Extent) -> tuple[Fact, ...]:

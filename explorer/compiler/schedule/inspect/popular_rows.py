@@ -19,14 +19,14 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import KeptLoad, ScheduledKernel
 from explorer.compiler.ir.node import Extent, Origin, made, walk
-from explorer.compiler.ir.set_maps import SORTED_MAPS
+from explorer.compiler.ir.set_maps import holds_sorted
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.builder import Steps
 from explorer.compiler.schedule.edit.queries import edit, names_of, scheduled
 from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.inspect.inspection import Inspection
 from explorer.compiler.schedule.lanes.mapping import Unfit
-from explorer.compiler.target import FLOAT_BYTES, GpuTarget
+from explorer.compiler.target import GpuTarget
 
 POPULAR = Decision(
     name="popular",
@@ -81,8 +81,11 @@ def keep_popular(kernel: ScheduledKernel, target: GpuTarget, share: int) -> tupl
     """The inspector's kernels, and the kernel that reads what they wrote, for so many percent of the cache; raises
     Unfit where it gathers otherwise."""
     gathers = _gathers_of(kernel)
-    room = target.l2_bytes * share // 100 // sum(
-        FLOAT_BYTES * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables
+    room = (
+        target.l2_bytes
+        * share
+        // 100
+        // sum(table.element_bytes * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables)
     )
     origin = made(f"mark the popular rows of {gathers.index.name}", "schedule", kernel.origin)
     inspector = _Inspector.of_gathers(kernel.name, gathers, max(1, room), origin)
@@ -104,7 +107,7 @@ def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
     tiles = {node.name for node in walk(kernel) if isinstance(node, kernels.Tile) and node.memory == "shared"}
     indices = {buffer.name: buffer for buffer in kernel.buffers if buffer.type == "i32"}
     staged = {load.buffer: stores[load.result] for load in loads if stores.get(load.result) in tiles}
-    found = {name: tile for name, tile in staged.items() if name in indices and name not in SORTED_MAPS}
+    found = {name: tile for name, tile in staged.items() if name in indices and not holds_sorted(indices[name])}
     if len(found) != 1:
         raise Unfit("it does not stage one index array")
     ((index, tile),) = found.items()

@@ -100,16 +100,25 @@ def segment_of(nest: Nest) -> Segment:
     return Segment(nest, before, loop, after, _offsets(nest, before, loop), _elements(nest, loop), tuple(state))
 
 
+def cut_segment_of(nest: Nest) -> Segment:
+    """The nest as a sum over segments that may be cut, each part with a thread of its own; raises Unfit."""
+    segment, arrays = segment_of(nest), {buffer.name for buffer in nest.kernel.buffers}
+    if any(written_in(statement) & arrays for statement in segment.before):
+        raise Unfit("what its segment needs is stored as well, which each part of a row would do")
+    return segment
+
+
 def _stores_for_others(body: tuple[loops.Statement, ...], until: int) -> list[loops.Statement]:
-    """The statements before a place that do nothing but store in arrays that nothing else of an iteration touches: they
-    may be done when the row ends, by one thread, and need not be done by each that has a part of the row."""
+    """The statements before a place that store in arrays, and do nothing that what stands up to it needs: they may be
+    done when the row ends, by one thread, and need not be done by each that has a part of the row."""
     nodes = [node for statement in body for node in walk(statement)]
-    touched = {node.name for node in nodes if isinstance(node, loops.Row | loops.Accumulator)}
-    touched |= {node.buffer for node in nodes if isinstance(node, loops.Load)}
+    rows = {node.name for node in nodes if isinstance(node, loops.Row | loops.Accumulator)}
+    arrays = {node.buffer for node in nodes if isinstance(node, loops.Load)} - rows
+    needed = {name for statement in body[: until + 1] for node in walk(statement) for name in loops.reads_of(node)}
     writers = Counter(name for statement in body for name in written_in(statement))
-    touched |= {name for name, number in writers.items() if number > 1}
+    touched = arrays | (needed & rows) | {name for name, number in writers.items() if number > 1}
     stores = [statement for statement in body[:until] if isinstance(statement, loops.Store | loops.For)]
-    return [each for each in stores if written_in(each) and written_in(each).isdisjoint(touched)]
+    return [each for each in stores if written_in(each) - rows and written_in(each).isdisjoint(touched)]
 
 
 def _part(

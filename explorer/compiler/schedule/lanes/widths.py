@@ -58,7 +58,7 @@ def _asked(nest: Nest, report: Report, usual: int) -> int:
 
 def lane_vectors(report: Report) -> int:
     """How many vectors of a row a lane is to have, by the option: another way to say how many lanes, and columns."""
-    return report.option("lane_vectors")
+    return int(report.option("lane_vectors"))
 
 
 def _fit(nest: Nest, lanes: int) -> bool:

@@ -15,6 +15,7 @@ from explorer.compiler.ir.node import serving, walk
 from explorer.compiler.ir.statements import rename
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.load_ahead import Batch
+from explorer.compiler.schedule.edit.queries import edit
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect.popular_rows import POPULAR, with_popular
 from explorer.compiler.schedule.lanes.mapping import (
@@ -57,6 +58,12 @@ UNROLL = Decision(
     domain=(1, 2, 4),
     why="batches of elements side by side, so that rows of the next are on their way",
     source="2, but of rows as wide as a warp, of which a batch has enough; measured on an H100",
+)
+SHUFFLE = Decision(
+    name="shuffle",
+    domain=(True, False),
+    why="how lanes join their parts of a sum: by exchanging registers, or through an element of shared memory for each",
+    source="G-Sparse §III-D, a switch of its search space; shuffles, which take no memory and no barrier",
 )
 MOST_HEADS = 8
 """The longest loop around the dot products for which a group of lanes is enough: longer ones are no work of so few."""
@@ -124,11 +131,13 @@ class _Dots:
         self.unroll = report.number(name, UNROLL, 2) if spread.groups > 1 else 0
         self.elements = report.number(name, ELEMENTS, LANES)
         self.warps = warps_for(name, self.elements, WARPS, report)
+        self.shuffle = spread.width == 1 or report.choose(name, SHUFFLE, True)
         sums = (node.origin for node in walk(nest.loop) if isinstance(node, loops.Accumulate))
         self.write = Writer(nest.kernel, serving("dots of elements", "schedule", (nest.loop.origin,), sums))
         self.staging = Staging(elements_of(nest), self.elements, self.write, self.warps)
         self.nest = Nest(self.staging.kernel, self.staging.loop)
         self.buffers = {buffer.name: buffer for buffer in self.staging.kernel.buffers}
+        self.parts = "" if self.shuffle else self.write.names.new("parts")
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, without an inspector."""
@@ -143,6 +152,8 @@ class _Dots:
         ]
         if self.staging.kept:
             lines.insert(1, f"stage {', '.join(self.staging.arrays)} in shared memory, a warp's {each} together")
+        if self.parts:
+            lines.insert(2, f"join lanes in shared memory, a warp's {LANES} parts at a time")
         self.report.did(f"{kernel.name} by dots: {', '.join(lines)}")
         scheduled = kernels.ScheduledKernel(
             name=kernel.name,
@@ -167,15 +178,26 @@ class _Dots:
         own = write.index("own", "add", base.result, warp)
         start = write.define(self.staging.start, "mul", own.result, self.elements)
         last = write.index("last", "sub", extent, 1)
-        turns = self._turns(last.result)
+        turns: tuple[kernels.Statement, ...] = (self._turns(last.result),)
+        declared = self.staging.declared
+        if self.parts:
+            declared = (
+                *declared,
+                kernels.Tile(name=self.parts, extents=(LANES,), memory="shared", origin=write.origin),
+            )
+            turns = edit(turns, self._joined_in_parts)
         if self.staging.kept:
             wait = kernels.Barrier(level="warp", origin=write.origin)
-            inside = write.where(start.result, "<", extent, last, self.staging.filling(last.result), wait, turns)
-            inner: tuple[kernels.Statement, ...] = (own, start, *self.staging.declared, inside)
+            inside = write.where(start.result, "<", extent, last, self.staging.filling(last.result), wait, *turns)
+            inner: tuple[kernels.Statement, ...] = (own, start, *declared, inside)
         else:
-            inner = (own, start, last, turns)
+            inner = (own, start, *declared, last, *turns)
         blocks = kernels.Count(((extent, self.warps * self.elements),))
         return write.loop(block, blocks, base, write.loop(warp, self.warps, *inner, bind="warp"), bind="block")
+
+    def _joined_in_parts(self, statement: kernels.Statement) -> tuple[kernels.Statement, ...]:
+        """The statement; lanes join what they have of a sum in shared memory."""
+        return (replace(statement, parts=self.parts) if isinstance(statement, kernels.Reduce) else statement,)
 
     def _turns(self, last: str) -> kernels.Statement:
         """The loops over rounds and groups of lanes around a batch of elements.

@@ -35,7 +35,7 @@ from explorer.compiler.schedule.lanes.mapping import (
     on_lanes,
     spread_rows,
 )
-from explorer.compiler.schedule.lanes.state import mean_length, segment_of
+from explorer.compiler.schedule.lanes.state import cut_segment_of, mean_length
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, waiting
 from explorer.compiler.schedule.segments.far_rows import far_rows, near_rows
@@ -97,7 +97,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
     """The kernel over pieces and the one that merges; empty, and the reason reported, where it cannot be."""
     try:
         nest = rows_nest(kernel)
-        segment = segment_of(nest)
+        segment = cut_segment_of(nest)
         chunk, why = chunk_of(kernel.name, segment.elements, report)
         spread = waiting(spread_rows(nest, lanes_for(nest, report)), nest, LOADS_OF_ROWS, report)
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)

@@ -24,7 +24,7 @@ from explorer.compiler.schedule.fitting import lowered
 from explorer.compiler.schedule.inspect.popular_rows import POPULAR
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.mapping import Nest, Unfit, on_lanes, spread_rows
-from explorer.compiler.schedule.lanes.state import Segment, mean_length, segment_of
+from explorer.compiler.schedule.lanes.state import Segment, cut_segment_of, mean_length
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
 from explorer.compiler.schedule.segments.by_nonzeros import BLOCK_WARPS, CHUNK
 from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, waiting
@@ -47,7 +47,7 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
     and where it cannot be."""
     try:
         nest = rows_nest(kernel)
-        segment = segment_of(nest)
+        segment = cut_segment_of(nest)
         length = length_of(segment, report)
         wanted_here = report.wanted(kernel.name, STRATEGY) == ROW_PIECES
         spread = waiting(spread_rows(nest, lanes_for(nest, report)), nest, LOADS_OF_ROWS, report)

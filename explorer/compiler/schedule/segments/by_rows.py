@@ -35,6 +35,7 @@ from explorer.compiler.schedule.lanes.output_tiles import ColumnTiles, check_reg
 from explorer.compiler.schedule.lanes.registers import with_resident
 from explorer.compiler.schedule.lanes.state import segment_of
 from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
+from explorer.compiler.schedule.staging.elements import BOTH, STAGED
 from explorer.compiler.schedule.staging.preload import Preload
 
 WARPS = 8
@@ -54,6 +55,13 @@ PRELOAD = Decision(
     domain=PRELOADS,
     why="elements of a row that its warp fetches into shared memory at a time (kNnzTile); 0 for none",
     source="G-Sparse kNnzTile; without it, measured on an H100",
+)
+SHARED = Decision(
+    name="staged",
+    domain=STAGED,
+    why="what of a row's elements its warp fetches into shared memory: the indices that pick rows, the values that"
+    " weigh them, or both",
+    source="G-Sparse §III-D, the switches of its search space for colIdx and values; both, for rows wait for either",
 )
 BALANCE = Decision(
     name="balance",
@@ -128,9 +136,11 @@ def elements_in_flight(kernel: loops.Kernel, report: Report) -> int:
     return loads_in_flight(nest) * (spread.groups if spread.split else 1)
 
 
-def _with_preload(nest: Nest, size: int, warps: int, spread: Spread) -> tuple[Preload, tuple[kernels.Statement, ...]]:
+def _with_preload(
+    nest: Nest, size: int, warps: int, spread: Spread, staged: str = BOTH
+) -> tuple[Preload, tuple[kernels.Statement, ...]]:
     """The tiles of so many elements of a segment, and the body that reads them; raises Unfit."""
-    preload = Preload(nest, size, warps, spread)
+    preload = Preload(nest, size, warps, spread, staged)
     names = preload.write.names
     return preload, on_lanes(preload.nest, preload.nest.loop.body, preload.spread, names, preload.around)
 
@@ -144,6 +154,18 @@ def _fitting_tiles(nest: Nest, warps: int, spread: Spread) -> tuple[Value, ...]:
         except Unfit:
             continue
         found.append(size)
+    return tuple(found)
+
+
+def _fitting_staged(nest: Nest, size: int, warps: int, spread: Spread) -> tuple[Value, ...]:
+    """What of elements tiles of a size may have."""
+    found: list[Value] = []
+    for staged in STAGED:
+        try:
+            _with_preload(nest, size, warps, spread, staged)
+        except Unfit:
+            continue
+        found.append(staged)
     return tuple(found)
 
 
@@ -168,21 +190,27 @@ class _Rows:
         unfit: list[Unfit] = []
         for size in sorted((size for size in PRELOADS if 0 < size <= wanted), reverse=True):
             try:
-                made = self._preloads(nest, size)
+                made, body = _with_preload(nest, size, self.warps, self.spread)
             except Unfit as reason:
                 unfit.append(reason)
             else:
                 report.settle(name, PRELOAD, size, str(unfit[0]) if unfit else "")
-                return made
+                return self._staged(nest, size, made, body)
         report.settle(name, PRELOAD, 0)
         report.refused(f"{name}: preload={wanted}: nothing, for {unfit[-1]}")
         return None
 
-    def _preloads(self, nest: Nest, size: int) -> Preload:
-        """The tiles of so many elements; raises Unfit."""
-        preload, body = _with_preload(nest, size, self.warps, self.spread)
-        self.names, self.spread, self.body = preload.write.names, preload.spread, body
-        return preload
+    def _staged(self, nest: Nest, size: int, made: Preload, body: tuple[kernels.Statement, ...]) -> Preload:
+        """The tiles of so many elements, of what is chosen of them."""
+        name, report = nest.kernel.name, self.report
+        wanted = str(report.choose(name, SHARED, BOTH, partial(_fitting_staged, nest, size, self.warps, self.spread)))
+        if wanted != BOTH:
+            try:
+                made, body = _with_preload(nest, size, self.warps, self.spread, wanted)
+            except Unfit as reason:
+                report.settle(name, SHARED, BOTH, str(reason))
+        self.names, self.spread, self.body = made.write.names, made.spread, body
+        return made
 
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, without an inspector."""

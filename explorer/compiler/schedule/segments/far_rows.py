@@ -40,9 +40,7 @@ def near_rows(pieces: Pieces) -> int:
     return pieces.report.number(pieces.kernel.name, NEAR, min(max(2 * pieces.size, 64), 8192))
 
 
-def far_rows(
-    pieces: Pieces, states: tuple[loops.Buffer, ...], left: Left
-) -> tuple[kernels.ScheduledKernel, ...]:
+def far_rows(pieces: Pieces, states: tuple[loops.Buffer, ...], left: Left) -> tuple[kernels.ScheduledKernel, ...]:
     """The inspector that lists far rows, and the kernel that does what the piece that they begin in would have done:
     `left` says what that leaves of a row, of which `states` are the arrays.
 

@@ -15,12 +15,15 @@ from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.statements import names_read, rename, slice_for
+from explorer.compiler.schedule.edit.nests import element_type
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.mapping import LANES
 from explorer.compiler.schedule.lanes.state import Segment
 from explorer.compiler.schedule.staging.tiles import Scalar, ScalarTiles
 from explorer.compiler.target import FLOAT_BYTES
 
+BOTH, INDICES, VALUES = STAGED = ("both", "indices", "values")
+"""What of elements is fetched into shared memory (G-Sparse §III-D: two switches of its search space)."""
 MOST_BYTES = 32 * 1024
 """Shared memory of a block: with five of them a multiprocessor still has a third of its 256 KB for its cache."""
 
@@ -28,21 +31,24 @@ MOST_BYTES = 32 * 1024
 class Staging:
     """The scalars of a segment's elements that nothing but the element is needed for, those that others are made of
     first; each that more than such scalars read has a tile of `chunk` elements for each of a block's `warps`. There are
-    fewer, or none, where the tiles would take too much memory."""
+    fewer, or none, where the tiles would take too much memory. What is `staged` may be indices alone, or values alone;
+    what these are made of is then looked up again where it is read."""
 
-    def __init__(self, segment: Segment, chunk: int, write: Writer, warps: int) -> None:
+    def __init__(self, segment: Segment, chunk: int, write: Writer, warps: int, staged: str = BOTH) -> None:
         self.segment, self.chunk, self.write = segment, chunk, write
         self.constants = tuple(
             s
             for s in segment.before
             if isinstance(s, loops.Compute) and not any(isinstance(operand, str) for operand in s.operands)
         )
-        self.scalars: tuple[Scalar, ...] = ()
+        self.scalars: tuple[Scalar, ...] = ()  # those that the tiles are filled by
+        self.taken: tuple[Scalar, ...] = ()  # those that the segment's loop no longer has
         self.kept: tuple[Scalar, ...] = ()
         for scalars in (self._closed(), self._direct()):
-            kept = self._read_outside(scalars)
+            taken = tuple(each for each in scalars if staged in (BOTH, self._kind(each)))
+            kept = self._read_outside(taken)
             if len(kept) * chunk * FLOAT_BYTES * warps <= MOST_BYTES:
-                self.scalars, self.kept = scalars, kept
+                self.scalars, self.taken, self.kept = self._with_sources(scalars, taken), taken, kept
                 break
         names = {each.result: write.names.new(f"{_hint(each)}_tile") for each in self.kept}
         self.tiles = ScalarTiles(segment.nest.kernel, self.kept, names, chunk)
@@ -66,6 +72,16 @@ class Staging:
                 found.append(statement)
         return tuple(found)
 
+    def _kind(self, scalar: Scalar) -> str:
+        """Which of the two a scalar is."""
+        return INDICES if element_type(self.segment.nest.kernel, scalar) == "i32" else VALUES
+
+    @staticmethod
+    def _with_sources(scalars: Sequence[Scalar], taken: Sequence[Scalar]) -> tuple[Scalar, ...]:
+        """Those that are taken, with what they are made of, in order."""
+        needed = {id(each) for each in (*taken, *slice_for(tuple(scalars), taken))}
+        return tuple(each for each in scalars if id(each) in needed)
+
     def _direct(self) -> tuple[Scalar, ...]:
         """Those of them that are loaded from an element's place."""
         own = (self.segment.loop.variable,)
@@ -74,7 +90,7 @@ class Staging:
     @property
     def streamed(self) -> tuple[str, ...]:
         """Of the arrays that scalars are loaded from, those that are read once."""
-        return read_once(self.segment, self.scalars)
+        return read_once(self.segment, self.taken)
 
     def _read_outside(self, scalars: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """Those that the rest of an element's statements read."""
@@ -97,7 +113,7 @@ class Staging:
         if not self.kept:
             return loop
         place = self.write.define(self.place, "sub", loop.variable, self.start)
-        return replace(loop, body=(place, *self.tiles.loads(self.place), *self._rest(self.scalars)))
+        return replace(loop, body=(place, *self.tiles.loads(self.place), *self._rest(self.taken)))
 
     def fill(self, warp: str) -> tuple[kernels.Statement, ...]:
         """The tiles, filled with what the elements of the warp of this number have; past the end with the last one

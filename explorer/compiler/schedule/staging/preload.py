@@ -15,7 +15,7 @@ from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import Nest, Spread, Unfit
 from explorer.compiler.schedule.lanes.state import segment_of
-from explorer.compiler.schedule.staging.elements import MOST_BYTES, Staging
+from explorer.compiler.schedule.staging.elements import BOTH, MOST_BYTES, Staging
 from explorer.compiler.schedule.staging.tile_bounds import UNBOUNDED, Interval, tile_bounds
 from explorer.compiler.target import FLOAT_BYTES
 
@@ -53,18 +53,20 @@ class Rounds:
 
 
 class Preload:
-    """The tiles of `size` elements of a nest's segment, one for each of a block's `warps`; raises Unfit."""
+    """The tiles of `size` elements of a nest's segment, of what is `staged` of them, one for each of a block's `warps`;
+    raises Unfit."""
 
-    def __init__(self, nest: Nest, size: int, warps: int, spread: Spread) -> None:
+    def __init__(self, nest: Nest, size: int, warps: int, spread: Spread, staged: str = BOTH) -> None:
         if nest.heads is not None:
             raise Unfit("lanes have a row's heads, each on its own way through the row")
         if spread.groups > 1 and not spread.split:
             raise Unfit(f"a warp has {spread.groups} rows at a time, each of a length of its own")
         self.segment, self.size, self.warps = segment_of(nest), size, warps
         self.write = Writer(nest.kernel, nest.loop.origin)
-        self.staging = Staging(self.segment, size, self.write, warps)
+        self.staging = Staging(self.segment, size, self.write, warps, staged)
         if not self.staging.kept:
-            raise Unfit(f"its elements have no scalars that {warps} warps have room for in {MOST_BYTES:,} bytes")
+            of = "scalars" if staged == BOTH else staged
+            raise Unfit(f"its elements have no {of} that {warps} warps have room for in {MOST_BYTES:,} bytes")
         self.begin, self.end = self.segment.loop.lower, self.segment.loop.extent
         self.rounds = Rounds(self.staging, size, self.begin, self.end)
         groups = spread.groups if spread.split else 1

@@ -57,7 +57,9 @@ def _only_loop(nest: ScheduledKernel) -> Loop | None:
         found = found.body[-1]
     while isinstance(found, Loop) and len(found.body) == 1 and (static_extent(nest, found.extent) or 0) < FEWEST:
         found = found.body[0]
-    return found if alone and isinstance(found, Loop) and any(isinstance(s, Loop) for s in found.body) else None
+    if not alone or not isinstance(found, Loop) or found.bind:
+        return None
+    return found if any(isinstance(s, Loop) for s in found.body) else None
 
 
 def _apart(loop: Loop, outputs: set[str]) -> bool:

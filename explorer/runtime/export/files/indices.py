@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ class Indices:
     order: Tensor | None = None
     ordered: str = ""  # the set whose elements `order` is of
     found: dict[Any, dict[str, Tensor]] = field(default_factory=dict)
+    made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by inverse, the sizes that it is for
 
     def enter(self, tensor: Tensor, index_set: str) -> Tensor:
         """Rows in the caller's order, put into the kernels'."""
@@ -39,10 +41,13 @@ class Indices:
     def _sorts(self, index_set: str) -> bool:
         return self.order is not None and index_set == self.ordered
 
-    def invert(self, ids: Tensor, count: int, ends: str, order: str) -> None:
-        """Adds the inverse of a map into `count` places: where the elements of each begin, and all in that order."""
-        if ends not in self.arrays or len(self.arrays[ends]) != count + 1:
-            self.arrays[ends], self.arrays[order] = inverse(ids, count)
+    def invert(self, ids: Tensor, sizes: tuple[int, ...], ends: str, order: str) -> None:
+        """Adds the inverse of a map into a set, or into a product of sets, of these `sizes`: where the elements of each
+        place begin, and all in that order. Made again where the tensors of a call change them."""
+        if self.made_for.get(ends) != sizes:
+            self.arrays[ends], self.arrays[order] = inverse(ids, prod(sizes))
+            self.made_for[ends] = sizes
+            self.found.clear()  # which inspectors may have found of the one before
 
     def every(self, count: int) -> Tensor:
         """0, 1, 2, ..."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .indices import Indices, Tensor, highest, narrow, one_device
+from .maps import add_declared
 from .module import Compiled
 
 NAMES = ("src", "dst", "etype", "ntype")
@@ -16,7 +17,7 @@ NAMES = ("src", "dst", "etype", "ntype")
 
 class Layer(Compiled):
     """A layer of a relational graph: `module(src, dst, etype, x=x)`, or `module(graph, x=x)` with
-    `graph = module.prepare(src, dst, etype)`."""
+    `graph = module.prepare(src, dst, etype)`. Maps that the text declares come by name, or behind ntype."""
 
     def sets(self) -> set[str]:
         """Those of a graph, whether or not a tensor is over them."""
@@ -25,11 +26,15 @@ class Layer(Compiled):
     def prepare(self, *ids: Tensor, known: Mapping[str, int] | None = None, **named: Any) -> Indices:
         """The graph, encoded. Types that are not given are all 0; `num_nodes`, `num_etypes` and `num_ntypes` are as
         given, or what tensors have rows for, or the least that holds the ids."""
-        given = {**dict(zip(NAMES, ids, strict=False)), **named}
+        names = (*NAMES, *(entry.name for entry in self.declared))
+        given = {**dict(zip(names, ids, strict=False)), **named}
         numbers = {f"num_{name}s": size for name, size in {**self.set_sizes, **(known or {})}.items()}
         numbers |= {name: int(given.pop(name)) for name in ("num_nodes", "num_etypes", "num_ntypes") if name in given}
-        if not {"src", "dst"} <= given.keys() <= {*NAMES} or len(ids) > len(NAMES):
-            raise ValueError(f"{type(self).__name__} takes src, dst, and etype and ntype where there are types.")
+        if not {"src", "dst"} <= given.keys() <= {*names} or len(ids) > len(names):
+            further = "".join(f", {name}" for name in names[len(NAMES) :])
+            raise ValueError(
+                f"{type(self).__name__} takes src, dst{further}, and etype and ntype where there are types."
+            )
         found = {name: narrow(each, name, True) for name, each in given.items()}
         device = one_device(found)
         src, dst = found["src"], found["dst"]
@@ -50,7 +55,9 @@ class Layer(Compiled):
                 raise ValueError(f"{name} hold ids that are not in 0 to {limit - 1}.")
         if len(ntype) != nodes or highest(ntype, True) >= sizes["ntype"]:
             raise ValueError(f"ntype is a type below {sizes['ntype']} for each of the {nodes:,} nodes.")
-        return encode(src, dst, etype, ntype, {"unit": 1, **sizes})
+        made = encode(src, dst, etype, ntype, {"unit": 1, **sizes})
+        add_declared(made, self.declared, found, self.check_indices)
+        return made
 
 
 def encode(src: Tensor, dst: Tensor, etype: Tensor, ntype: Tensor, counts: dict[str, int]) -> Indices:

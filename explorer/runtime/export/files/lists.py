@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .indices import Indices, Tensor, highest, inverse, narrow, one_device
+from .maps import add_declared
 from .module import Compiled
 
 FORMS = (
@@ -21,7 +22,8 @@ the numbers of lists and of rows to pick."""
 
 
 class Lists(Compiled):
-    """An op on lists: `module(ptr, idx, T=table)`; which of FORMS comes without names, `form` says."""
+    """An op on lists: `module(ptr, idx, T=table)`, with the maps that its text declares behind these; which of FORMS
+    comes without names, `form` says."""
 
     form: int
     owner: str  # the sets of lists, of entries and of rows; the maps from entries to the others
@@ -39,15 +41,19 @@ class Lists(Compiled):
     def prepare(self, *ids: Tensor, known: Mapping[str, int] | None = None, **named: Any) -> Indices:
         """The lists; how many there are, where coordinates leave that open, is as given, or what tensors or the module
         have rows for, or the least that holds the ids."""
-        given = {**dict(zip(FORMS[self.form][:2], ids, strict=False)), **named}
+        declared = [entry.name for entry in self.declared]
+        order = (*FORMS[self.form][:2], *declared)
+        given = {**dict(zip(order, ids, strict=False)), **named}
         form = next((form for form in FORMS if form[0] in given and form[1] in given), FORMS[self.form])
-        if not {*form[:2]} <= given.keys() <= {*filter(None, form)} or len(ids) > 2:
+        if not {*form[:2]} <= given.keys() <= {*filter(None, form), *declared} or len(ids) > len(order):
             sizes = " or ".join(filter(None, form[2:]))
-            raise ValueError(f"{type(self).__name__} takes {form[0]} and {form[1]}, and {sizes}.")
-        ends, picks = (narrow(given[name], name, self.check_indices) for name in form[:2])
+            needed = " and ".join([*form[:2], *declared])
+            raise ValueError(f"{type(self).__name__} takes {needed}, and {sizes}.")
+        lists = {n: narrow(given[n], n, self.check_indices) for n in (*form[:2], *declared) if n in given}
+        ends, picks = (lists[name] for name in form[:2])
         if ends.ndim != 1 or picks.ndim != 1:
             raise ValueError(f"{form[0]} and {form[1]} are lists.")
-        device = one_device({form[0]: ends, form[1]: picks})
+        device = one_device(lists)
         made = Indices(device, {}, {"unit": 1, self.entry: len(picks)}, ordered=self.entry)
         owners = given.get(form[2])
         if form[0] == "row":
@@ -60,13 +66,14 @@ class Lists(Compiled):
             if self.check_indices:
                 _check_ends(ends, form[0], len(picks))
             made.arrays[self.home_order] = made.every(len(picks))
-            lists = made.every(len(ends) - 1)
-            made.arrays[self.home] = torch.repeat_interleave(lists, ends.diff(), output_size=len(picks))
+            every = made.every(len(ends) - 1)
+            made.arrays[self.home] = torch.repeat_interleave(every, ends.diff(), output_size=len(picks))
         made.arrays[self.home_ends], made.arrays[self.pick] = ends, picks
         made.highest[self.pick] = highest(picks, self.check_indices)
         made.counts[self.owner] = len(ends) - 1
         if form[3] in given:
             made.counts[self.picked] = int(given[form[3]])
+        add_declared(made, self.declared, lists, self.check_indices)
         return made
 
     def _sort(self, made: Indices, lists: Tensor, picks: Tensor, owners: int) -> tuple[Tensor, Tensor]:

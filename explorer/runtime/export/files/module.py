@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from .indices import Indices, Tensor, aligned
+from .maps import DeclaredMap, DividedMap
 
 Sizes = Mapping[str, int]
 """By set, the number of its elements."""
@@ -19,13 +20,14 @@ Sizes = Mapping[str, int]
 @dataclass(frozen=True)
 class Declared:
     """A tensor of the model: over these sets, then of these dimensions; `learnt` ones have a gradient, and `held` ones
-    may be parameters of the module."""
+    may be parameters of the module. Kernels compute in float32, whatever elements are `stored` in."""
 
     name: str
     sets: tuple[str, ...]
     dims: tuple[int, ...]
     learnt: bool
     held: bool
+    stored: torch.dtype = torch.float32
 
     @property
     def first_set(self) -> str:
@@ -48,7 +50,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Program:
-    """Operators that belong together: `inspect` looks at a graph once, `run` makes the result, or all gradients where
+    """Operators that belong together: `inspect` looks at a graph once, `run` makes the results, or all gradients where
     the backward pass is in one; `rest` makes them of what `run` has left. `follow` adds the indices that they read."""
 
     follow: Callable[[Indices, Sizes], None]
@@ -62,17 +64,20 @@ class Compiled(nn.Module):  # type: ignore[misc]
 
     tensors: tuple[Declared, ...]
     maps: tuple[tuple[str, str], ...]  # what has ids, and the set that they are of
-    output: str
-    output_set: str
+    declared: tuple[DeclaredMap, ...] = ()  # those that the text declares
+    divided: tuple[DividedMap, ...] = ()
+    outputs: tuple[str, ...]  # the arrays of the results, of which one may be there twice
+    output_sets: tuple[str, ...]
     result: Program
     gradients: Program | None
-    upstream: str
+    upstreams: tuple[str, ...]
     slopes: Mapping[str, str]  # by tensor, the array that is its gradient
 
-    def __init__(self, *, check_indices: bool = True, **sizes: int) -> None:
+    def __init__(self, *, padding: Mapping[str, int] | None = None, check_indices: bool = True, **sizes: int) -> None:
         """`sizes` are those of the sets that parameters are over: a tensor whose sets all have one is a parameter,
         drawn at random; every other is given to each call by name. One that is called what every module has, as
-        `forward`, is the attribute `forward_`; calls know it by its own name."""
+        `forward`, is the attribute `forward_`; calls know it by its own name. A `padding` row of a set is drawn as
+        zeros and has no gradient, in every learnt tensor over the set. Raises ValueError."""
         super().__init__()
         if unknown := sizes.keys() - self.sets():
             known = ", ".join(sorted(self.sets()))
@@ -84,10 +89,32 @@ class Compiled(nn.Module):  # type: ignore[misc]
                 shape, attribute = [*(sizes[name] for name in tensor.sets), *tensor.dims], tensor.name
                 while hasattr(self, attribute):
                     attribute += "_"
-                self.register_parameter(attribute, nn.Parameter(torch.empty(shape)))
+                self.register_parameter(attribute, nn.Parameter(torch.empty(shape, dtype=tensor.stored)))
                 self.attributes[tensor.name] = attribute
-        for parameter in self.parameters():
+        self.padding = self._checked_padding(padding or {})
+        for name, attribute in self.attributes.items():
+            parameter = getattr(self, attribute)
             nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5 if parameter.ndim else 1.0)
+            with torch.no_grad():
+                self.pad(name, parameter)
+
+    def _checked_padding(self, padding: Mapping[str, int]) -> dict[str, int]:
+        sets = sorted({name for tensor in self.tensors if tensor.held for name in tensor.sets})
+        for name, row in padding.items():
+            if name not in sets:
+                model, known = type(self).__name__, ", ".join(sets)
+                raise ValueError(f"{model} has no parameter over {name} to pad: they are over {known}.")
+            if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < self.set_sizes.get(name, row + 1):
+                raise ValueError(f"the padding of {name} is one of its rows, not {row!r}.")
+        return dict(padding)
+
+    def pad(self, name: str, rows: Tensor) -> Tensor:
+        """Those of a learnt tensor, or of its gradient, with zeros where they stand for nothing; changed in place."""
+        for tensor in self.tensors:
+            for place, index_set in enumerate(tensor.sets):
+                if tensor.name == name and tensor.held and index_set in self.padding:
+                    rows.select(place, self.padding[index_set]).zero_()
+        return rows
 
     def sets(self) -> set[str]:
         """The sets whose sizes a module may be told."""
@@ -101,8 +128,8 @@ class Compiled(nn.Module):  # type: ignore[misc]
         """The sizes that operators take, by their names."""
         raise NotImplementedError
 
-    def forward(self, *indices: Any, **named: Any) -> Tensor:
-        """The result: of `prepare`'s arguments or of what it returned, and of tensors by name."""
+    def forward(self, *indices: Any, **named: Any) -> Tensor | tuple[Tensor, ...]:
+        """The result, a tuple of several: of `prepare`'s arguments or of what it returned, and of tensors by name."""
         known = {tensor.name for tensor in self.tensors}
         held = {name: getattr(self, attribute) for name, attribute in self.attributes.items()}
         tensors = {**held, **{name: each for name, each in named.items() if name in known}}
@@ -115,10 +142,11 @@ class Compiled(nn.Module):  # type: ignore[misc]
             made = self.prepare(*indices, **self._read_off(tensors), **rest)
         counts = self._check(made, tensors)
         tensors = {tensor.name: tensors[tensor.name] for tensor in self.tensors}
-        if not torch.is_grad_enabled():
-            return self.run(made, counts, tensors)
-        found: Tensor = _Run.apply(self, made, counts, tuple(tensors), *tensors.values())
-        return found
+        if torch.is_grad_enabled():
+            results: tuple[Tensor, ...] = _Run.apply(self, made, counts, tuple(tensors), *tensors.values())
+        else:
+            results = self.run(made, counts, tensors)
+        return results[0] if len(results) == 1 else results
 
     def _read_off(self, tensors: Mapping[str, Tensor]) -> dict[str, dict[str, int]]:
         known = dict(self.set_sizes)
@@ -129,7 +157,7 @@ class Compiled(nn.Module):  # type: ignore[misc]
 
     def _check(self, made: Indices, tensors: Mapping[str, Tensor]) -> dict[str, int]:
         """The sizes of all sets; raises ValueError where a tensor is missing or does not fit, or an id has no row."""
-        counts = dict(made.counts)
+        counts, tables = dict(made.counts), dict[str, str]()
         for tensor in self.tensors:
             if tensor.name not in tensors:
                 raise ValueError(f"There is no tensor for {tensor.name}.")
@@ -139,19 +167,37 @@ class Compiled(nn.Module):  # type: ignore[misc]
                 size not in (None, had) for size, had in zip(wanted, given.shape, strict=True)
             ):
                 raise ValueError(f"{tensor.name} has the shape {list(given.shape)}, not {wanted}.")
-            if given.dtype != torch.float32 or given.device != made.device:
-                raise ValueError(f"{tensor.name} is {given.dtype} on {given.device}, not float32 on {made.device}.")
+            if given.dtype != tensor.stored or given.device != made.device:
+                had, stored = (str(each).removeprefix("torch.") for each in (given.dtype, tensor.stored))
+                raise ValueError(f"{tensor.name} is {had} on {given.device}, not {stored} on {made.device}.")
             counts.update(zip(tensor.sets, given.shape, strict=False))
+            tables |= {name: tables.get(name, tensor.name) for name in tensor.sets}
+        for name, row in self.padding.items():
+            if row >= counts[name]:
+                raise ValueError(f"the padding of {name} is row {row:,}, but there are {counts[name]:,}.")
+        told = set(counts)
         for name, codomain in self.maps:
-            rows = counts.setdefault(codomain, made.highest.get(name, -1) + 1)
-            if made.highest.get(name, -1) >= rows:
-                raise ValueError(f"{name} holds {made.highest[name]:,}, but there are {rows:,} rows.")
+            least, rows = made.highest.get(name, -1) + 1, counts.get(codomain, 0)
+            if codomain in told and least > rows:
+                table = tables.get(codomain, type(self).__name__)
+                raise ValueError(f"{name} holds {least - 1:,}, but {table} has {rows:,} rows.")
+            counts[codomain] = max(least, rows)
+        for entry in self.divided:
+            entry.check(counts, tables)
         return counts
 
-    def run(self, made: Indices, counts: Sizes, tensors: Mapping[str, Tensor]) -> Tensor:
-        """The result alone."""
+    def run(self, made: Indices, counts: Sizes, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """The results alone."""
         arrays, sizes = self.arrays(self.result, made, counts, tensors)
-        return made.leave(self.result.run(arrays, sizes)[self.output], self.output_set)
+        return self.returned(self.result.run(arrays, sizes), made)
+
+    def returned(self, found: Mapping[str, Tensor], made: Indices) -> tuple[Tensor, ...]:
+        """The results in the caller's order, each a tensor of its own, also where one is returned twice."""
+        own = list[Tensor]()
+        for place, (name, index_set) in enumerate(zip(self.outputs, self.output_sets, strict=True)):
+            rows = found[name].clone() if name in self.outputs[:place] else found[name]
+            own.append(made.leave(rows, index_set))
+        return tuple(own)
 
     def arrays(
         self, program: Program, made: Indices, counts: Sizes, tensors: Mapping[str, Tensor]
@@ -159,7 +205,8 @@ class Compiled(nn.Module):  # type: ignore[misc]
         """What a program's operators take: indices, tensors in the kernels' order, and what its inspector found."""
         program.follow(made, counts)
         sizes = self.extents(counts)
-        sets = {tensor.name: tensor.first_set for tensor in self.tensors} | {self.upstream: self.output_set}
+        sets = {tensor.name: tensor.first_set for tensor in self.tensors}
+        sets |= zip(self.upstreams, self.output_sets, strict=False)  # no upstreams without a backward pass
         entered = {name: aligned(made.enter(each.detach(), sets[name])) for name, each in tensors.items()}
         return {**made.arrays, **entered, **_inspected(program, made, sizes)}, sizes
 
@@ -191,7 +238,7 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
         ctx: Any, module: Compiled, made: Indices, counts: Sizes, names: tuple[str, ...], *tensors: Tensor
-    ) -> Tensor:
+    ) -> tuple[Tensor, ...]:
         given = dict(zip(names, tensors, strict=True))
         program, wanted = module.gradients, ctx.needs_input_grad[4:]
         learnt = {tensor.name for tensor in module.tensors if tensor.learnt}
@@ -199,35 +246,36 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
             if needed and name not in learnt:
                 raise ValueError(f"{name} is an input, which has no gradient: detach it.")
         ctx.module, ctx.made, ctx.counts, ctx.names = module, made, counts, names
-        left: dict[str, Tensor] = {}
-        again: tuple[str, ...] = ()
+        ctx.left, ctx.again = {}, ()
         if program is None or program.rest is None or not any(wanted):
-            result = module.run(made, counts, given)
-        else:
-            arrays, sizes = module.arrays(program, made, counts, given)
-            left, first = program.run(arrays, sizes), program.run.made[0]
-            result = made.leave(left[first], module.output_set)
-            left = {name: each for name, each in left.items() if name in program.rest.arrays}
-            if result is left.get(first):  # the caller's, who may change it: PyTorch keeps it, and looks
-                del left[first]
-                again = (first,)
-        ctx.left, ctx.again = left, again
-        ctx.save_for_backward(*tensors, *(result for _ in again))
-        return result
+            ctx.save_for_backward(*tensors)
+            return module.run(made, counts, given)
+        arrays, sizes = module.arrays(program, made, counts, given)
+        found = program.run(arrays, sizes)
+        results = module.returned(found, made)
+        left = {name: each for name, each in found.items() if name in program.rest.arrays}
+        # The caller's, who may change them: PyTorch keeps them, and looks.
+        again = {name: each for name, each in zip(module.outputs, results, strict=True) if each is left.get(name)}
+        ctx.left, ctx.again = {name: each for name, each in left.items() if name not in again}, tuple(again)
+        ctx.save_for_backward(*tensors, *again.values())
+        return results
 
     @staticmethod
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
         module, program = ctx.module, ctx.module.gradients
         if program is None:
             raise ValueError("this extension was exported without gradients")
         saved = ctx.saved_tensors  # raises where one was changed in place
         given = dict(zip(ctx.names, saved, strict=False))
         again = {name: each.detach() for name, each in zip(ctx.again, saved[len(given) :], strict=True)}
-        arrays, sizes = module.arrays(program, ctx.made, ctx.counts, {**given, module.upstream: upstream})
+        of_results = dict(zip(module.upstreams, upstreams, strict=True))
+        arrays, sizes = module.arrays(program, ctx.made, ctx.counts, {**given, **of_results})
         last = program.run if program.rest is None else program.rest
         found = last({**arrays, **ctx.left, **again}, sizes)
         shapes = {name: each.shape for name, each in given.items()}
         gradients = module.shaped(found, ctx.made, shapes)
+        # Summed in float32, and rounded once.
+        gradients = {name: module.pad(name, each.to(given[name].dtype)) for name, each in gradients.items()}
         wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
         return (None, None, None, None, *(gradients.get(name) if needed else None for name, needed in wanted))

@@ -71,7 +71,8 @@ class Traced(Carrier):
 
 
 JUMPING = frozenset({"greater", "at_least", "equal", "floor"})
-FLAT = frozenset({"detached", "blank", "sign", "step", "leaky_step", "above", "shares", "segment_shares"}) | JUMPING
+DETACHED = frozenset({"stopped", "detached"})
+FLAT = frozenset({"blank", "sign", "step", "leaky_step", "above", "shares", "segment_shares"}) | DETACHED | JUMPING
 """Functions whose result does not change with their arguments, but for jumps."""
 
 
@@ -79,21 +80,24 @@ def payload_of(argument: Any) -> Any:
     return argument.payload if isinstance(argument, Traced) else argument
 
 
-def backward(result: Array, upstream: Array, learnt: Mapping[str, Traced]) -> dict[str, Array | None]:
-    """The gradient of sum(upstream * result) by everything learnt; None by what the result does not depend on."""
-    if isinstance(result, Traced):
-        result.gradient = upstream
-        for node in _made_last_first(result):
-            if node.name and (gradient := node.given()) is not None:
-                _pass_on(node, gradient)
-                node.gradient, node.rows, node.payload = None, [], None
+def backward(
+    results: Sequence[Array], upstreams: Sequence[Array], learnt: Mapping[str, Traced]
+) -> dict[str, Array | None]:
+    """The gradient of the sum of all sum(upstream * result) by everything learnt; None by what no result depends on."""
+    begun = [(node, given) for node, given in zip(results, upstreams, strict=True) if isinstance(node, Traced)]
+    for result, upstream in begun:
+        result.gradient = upstream if result.gradient is None else result.gradient + upstream
+    for node in _made_last_first([result for result, _ in begun]):
+        if node.name and (gradient := node.given()) is not None:
+            _pass_on(node, gradient)
+            node.gradient, node.rows, node.payload = None, [], None
     return {name: leaf.given() for name, leaf in learnt.items()}
 
 
-def _made_last_first(result: Traced) -> Sequence[Traced]:
-    """All nodes that the result was made of, each before those that it was made of itself."""
+def _made_last_first(results: Sequence[Traced]) -> Sequence[Traced]:
+    """All nodes that the results were made of, each before those that it was made of itself."""
     found: dict[int, Traced] = {}
-    pending = [result]
+    pending = list(results)
     while pending:
         node = pending.pop()
         if id(node) not in found:
@@ -219,6 +223,10 @@ SLOPES: dict[str, Callable[..., tuple[Thunk, ...]]] = {
     "gelu": lambda g, z, x: (lambda: g * plain.gelu_slope(x),),
     "sin": lambda g, z, x: (lambda: g * plain.cos(x),),
     "cos": lambda g, z, x: (lambda: -(g * plain.sin(x)),),
+    "atan2": lambda g, z, x, y: (
+        lambda: plain.divide_or_zero(g * y, x * x + y * y),
+        lambda: -plain.divide_or_zero(g * x, x * x + y * y),
+    ),
     "total": lambda g, z, x: (lambda: plain.spread(widened(g, g.ndim + 1), tuple(x.shape)),),
     "norm": lambda g, z, x: (lambda: widened(g, g.ndim + 1) * plain.divide_or_zero(x, widened(z, z.ndim + 1)),),
     "largest": lambda g, z, x: (lambda: widened(g, g.ndim + 1) * plain.shares(x),),

@@ -47,6 +47,7 @@ UFUNCS: Mapping[str, Callable[..., Tensor]] = {
     "invert": torch.bitwise_not,
     "power": torch.pow,
     "sign": _sign,
+    "arctan2": torch.atan2,
 }
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What each of NumPy's functions that are none of its ufuncs does."""
@@ -328,6 +329,8 @@ def computed_on(device: str, compute: Callable[[Arithmetic], Any], arithmetic: A
         found = compute(on_device(arithmetic, device))
         if isinstance(found, dict):
             return {name: brought_back(each, device) for name, each in found.items()}
+        if isinstance(found, tuple):
+            return tuple(brought_back(each, device) for each in found)
         return brought_back(found, device)
     finally:
         if device == "cuda":

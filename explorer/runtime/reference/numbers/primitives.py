@@ -247,6 +247,12 @@ def cos(x: Array) -> Array:
     return np.cos(x)
 
 
+@primitive
+def atan2(x: Array, y: Array) -> Array:
+    """The angle of the point whose ordinate is x and whose abscissa is y."""
+    return np.arctan2(x, y)
+
+
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 

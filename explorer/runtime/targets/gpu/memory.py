@@ -15,8 +15,6 @@ from explorer.compiler.codegen.text import Launch
 from explorer.compiler.ir.loops import Buffer
 from explorer.runtime.data.triples import InputError
 
-ELEMENT_BYTES = 4
-"""Of a float32 and of an int32."""
 ALIGNMENT = 256
 """What cudaMalloc promises, and more than the widest access of a kernel needs."""
 SHARED = 1 << 20
@@ -38,7 +36,7 @@ class Placement:
 
 def buffer_bytes(buffer: Buffer, extents: Mapping[str, int]) -> int:
     """What an array takes, where its extents have these sizes."""
-    return ELEMENT_BYTES * prod(shape_of(buffer, extents))
+    return buffer.element_bytes * prod(shape_of(buffer, extents))
 
 
 def shape_of(buffer: Buffer, extents: Mapping[str, int]) -> tuple[int, ...]:

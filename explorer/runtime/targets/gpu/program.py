@@ -19,6 +19,9 @@ from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
+from explorer.compiler.ir.storage import STORAGES
+from explorer.compiler.returned import as_returned, for_each_returned
+from explorer.compiler.stored import packed
 from explorer.compiler.target import EXTENT_LIMIT
 from explorer.runtime.arrays import as_declared
 from explorer.runtime.data.triples import InputError
@@ -34,6 +37,8 @@ VECTOR_BYTES = 16
 """What the widest access of a kernel takes, from an address that is a multiple of it."""
 CUDA_MEMORY = (2, 13)
 """DLPack's kinds of devices whose arrays kernels read as they are: CUDA and CUDA managed."""
+BITS_OF = {"f16": ("float16", "int16"), "bf16": ("bfloat16", "int16")}
+"""Types by NumPy's names whose elements lie in memory as a storage's: 16-bit floats, and what PyTorch views them as."""
 CUDA_FLAGS = ("--std=c++17",)
 
 DeviceArray = Any
@@ -46,13 +51,15 @@ class GpuProgram:
 
     `code` is the program of the stage `ptx`, whose machine code is loaded as it is where the device executes it, and
     made of the PTX by the driver where the device is newer; or that of the stage `cuda`, which CuPy compiles. `result`
-    names the buffer that is the definition's (by default the first output), `gradients` by tensor those that are its
-    gradients. All other outputs are for later kernels alone and share memory where they can.
+    names the buffer that is the definition's (by default the first output), `further` those behind it where it returns
+    several, `gradients` by tensor those that are its gradients. All other outputs are for later kernels alone and share
+    memory where they can.
     """
 
     code: Code
     result: str = ""
     gradients: tuple[tuple[str, str], ...] = ()
+    further: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, compilation: Compilation) -> GpuProgram:
@@ -64,20 +71,26 @@ class GpuProgram:
         if not isinstance(program, Kernel | Module):
             raise InputError(f"there are no loops to run: {compilation.stages['loops'].reason}")
         result, *_ = kept_to_the_end(program)
-        gradients = program.gradients if isinstance(program, Module) else ()
-        return cls(as_declared(stage.program, program), result, gradients)
+        gradients, further = (program.gradients, program.further) if isinstance(program, Module) else ((), ())
+        return cls(as_declared(stage.program, program), result, gradients, further)
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The buffers that the definition returns, in order."""
+        first = self.result or next(buffer.name for buffer in self.code.buffers if buffer.kind == "output")
+        return (first, *self.further)
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The buffers that a caller gets: the result first."""
-        first = self.result or next(buffer.name for buffer in self.code.buffers if buffer.kind == "output")
-        return (first, *(name for _, name in self.gradients))
+        """The buffers that a caller gets: the results first."""
+        return (*self.results, *(name for _, name in self.gradients))
 
     def bind(self, arrays: Mapping[str, Any], extents: Mapping[Any, int], limit: int | None = None) -> BoundProgram:
         """The kernels with arrays by the buffers' names, and the sizes of extents that only a run knows.
 
-        Arrays of the device are used as they are, so they must be contiguous float32, or int32 for indices; others are
-        copied to it. What kernels make and nobody gives is allocated in one piece. Nothing is checked of indices: see
+        Arrays of the device are used as they are, so they must be contiguous float32, int32 for indices, or of the type
+        that a tensor is stored in (of 16-bit floats also their bits, uint16 or int16); others are copied to it. What
+        kernels make and nobody gives is allocated in one piece. Nothing is checked of indices: see
         `explorer.runtime.arrays.check_inputs`. Raises NoGpu; InputError for arrays that are missing or do not
         fit, and where more than `limit` bytes, or than are free, would be needed; MemoryError; DeviceFault.
 
@@ -205,17 +218,20 @@ class BoundProgram:
             self._replayed.launch(stream)
 
     def results(self) -> tuple[DeviceArray, dict[str, DeviceArray]]:
-        """The result, and gradients by tensor, of the device: what the next launch will write again."""
-        result, *_ = self.program.kept
-        return self.arrays[result], {tensor: self.arrays[name] for tensor, name in self.program.gradients}
+        """The result, a tuple of several, and gradients by tensor, of the device: what the next launch will write
+        again."""
+        gradients = {tensor: self.arrays[name] for tensor, name in self.program.gradients}
+        return as_returned(self.arrays[name] for name in self.program.results), gradients
 
-    def run(self) -> tuple[np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]]:
+    def run(self) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
         """Launches, waits, and copies the results here. Raises DeviceFault."""
         self.launch()
         with faults():
             cupy = cupy_module()
             result, gradients = self.results()
-            return cupy.asnumpy(result), {tensor: cupy.asnumpy(array) for tensor, array in gradients.items()}
+            return for_each_returned(cupy.asnumpy, result), {
+                tensor: cupy.asnumpy(array) for tensor, array in gradients.items()
+            }
 
 
 def check_extents(sizes: Mapping[str, int]) -> None:
@@ -247,9 +263,10 @@ def _on_device(buffer: Buffer, array: Any, sizes: Mapping[str, int]) -> DeviceAr
     if tuple(array.shape) != shape:
         raise InputError(f"{buffer.name} has the shape {list(array.shape)}, but needs {list(shape)}.")
     if not _is_on_device(array):
-        return cupy.asarray(np.ascontiguousarray(array, dtype))
-    if not isinstance(array, cupy.ndarray):
-        array = cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else cupy.asarray(array)
+        return cupy.asarray(np.ascontiguousarray(packed(array, buffer.storage) if dtype != np.int32 else array, dtype))
+    array = _of_cupy(array, buffer.storage)
+    if array.dtype.name in BITS_OF.get(buffer.storage, ()):
+        array = array.view(dtype)
     if array.dtype != dtype or not array.flags.c_contiguous:
         order = "" if array.flags.c_contiguous else " and is not contiguous"
         raise InputError(
@@ -262,8 +279,20 @@ def _on_device(buffer: Buffer, array: Any, sizes: Mapping[str, int]) -> DeviceAr
     return array
 
 
-def _element_type(buffer: Buffer) -> type[np.int32 | np.float32]:
-    return np.int32 if buffer.kind == "index" else np.float32
+def _of_cupy(array: Any, storage: str) -> DeviceArray:
+    """An array of the device as CuPy's. PyTorch's bfloat16 comes as its bits: not every CuPy has such a type."""
+    cupy = cupy_module()
+    if isinstance(array, cupy.ndarray):
+        return array
+    if storage == "bf16" and str(getattr(array, "dtype", "")) == "torch.bfloat16":
+        import torch
+
+        array = array.view(torch.int16)
+    return cupy.from_dlpack(array) if hasattr(array, "__dlpack__") else cupy.asarray(array)
+
+
+def _element_type(buffer: Buffer) -> type[np.generic]:
+    return np.int32 if buffer.kind == "index" else np.dtype(STORAGES[buffer.storage].bits).type
 
 
 def _image(code: Code) -> bytes | str:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Protocol
 
 from explorer.runtime.trace.values.elementwise import elementwise
 from explorer.runtime.trace.values.expressions import Node, Nodes, set_of
-from explorer.runtime.trace.values.tensors import Value
+from explorer.runtime.trace.values.tensors import Pair, Value
 
 
 class Context(Protocol):
@@ -18,9 +18,18 @@ class Context(Protocol):
     def value(self, each: Any) -> Value:
         """A tensor's value, or that of a number. Raises Unsayable for one of integers, which is not a number here."""
 
+    def pair(self, each: Any) -> Pair:
+        """A tensor of complex numbers, or a real one or a number as if it were one."""
+
     def map_of(self, ids: Any, dim: int | None = None, home: str = "") -> tuple[str, str, int]:
         """A tensor of ids, which go along a dimension, the only one unless it is given, to the set `home`, if they are
         reduced: the name of the map, its set, and the dimension."""
+
+    def placed_in(self, name: str, size: int) -> str:
+        """The set, of a size, whose rows a map names each once. Raises Unsayable where ids may name one twice."""
+
+    def is_floating(self, tensor: Any) -> bool:
+        """Whether a tensor depends on floats."""
 
     def set_of_size(self, size: int) -> str:
         """The index set with so many elements; "" for a size of an element's."""

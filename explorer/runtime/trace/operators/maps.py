@@ -8,13 +8,27 @@ from typing import Any
 
 import torch
 
-from explorer.runtime.trace.operators.context import Context, Entry, binary
-from explorer.runtime.trace.values.tensors import REPEATED, SET, Atom, Dimension, Unsayable, Value
+from explorer.runtime.trace.operators.context import Context, Entry, binary, function
+from explorer.runtime.trace.operators.numbers import chosen, put_number
+from explorer.runtime.trace.values.elementwise import realized
+from explorer.runtime.trace.values.tensors import (
+    REPEATED,
+    SET,
+    Atom,
+    Dimension,
+    Unsayable,
+    Value,
+    expanded,
+    of_node,
+    splat,
+)
 
 
 def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
     """The rows of a dimension that ids name."""
     dim = value.place(dim)
+    if value.shape[dim] == 1 and ids.dim() == 1:  # whose only row is every id's
+        return replace(value, dims=(*value.dims[:dim], *splat(value.node, ids.shape).dims, *value.dims[dim + 1 :]))
     name, of, at = context.map_of(ids)
     atoms = value.dims[dim]
     inner = _dims_of(ids, at)
@@ -68,6 +82,8 @@ def _scattered(name: str, at: int) -> Entry:
 
 
 def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value, name: str) -> Value:
+    if base.shape[dim] == 1 and source.node.set and any(atom.axis == SET for atom in source.dims[dim]):
+        return _into_one(context, base, dim, source, name)  # where all ids lead
     home = context.set_of_size(base.shape[dim])
     along, of, _ = context.map_of(ids, dim if ids.dim() > 1 else 0, home)
     atoms = source.dims[dim]
@@ -84,24 +100,82 @@ def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value,
     return binary(context, "+", base, summed)
 
 
+def _into_one(context: Context, base: Value, dim: int, source: Value, name: str) -> Value:
+    total = context.over_set(name, source)
+    if base.node.operator == "number" and base.node.data == (1.0 if name == "prod" else 0.0,):
+        return total
+    if name != "sum":
+        raise Unsayable(f"a {name} along ids begins with something")
+    return binary(context, "+", base, total)
+
+
 def _reduced(context: Context, call: Any) -> Value:
     base, dim, ids, source, name = call.arguments[:5]
     said = {"sum": "sum", "amax": "max", "amin": "min", "mean": "mean", "prod": "prod"}[name]
     value = context.value(base)
     included = call.argument(5, "include_self", True)
     if included and said not in ("sum", "prod"):
-        raise Unsayable(f"a {said} along ids includes what was there before")
+        return _with_base(context, value, value.place(dim), ids, context.value(source), said)
     if not included and (value.node.operator != "number" or value.node.data not in ((0.0,), (1.0,))):
         raise Unsayable(f"a {said} along ids leaves what was there before where no id leads: begin with zeros")
     return _along_ids(context, value, value.place(dim), ids, context.value(source), said)
 
 
+def _with_base(context: Context, base: Value, dim: int, ids: Any, source: Value, name: str) -> Value:
+    """A maximum, its like or a mean that includes what was there before, which is all where no id leads."""
+    zero, one = (splat(context.nodes.number(number), base.shape) for number in (0.0, 1.0))
+    ones = replace(source, node=context.nodes.number(1), dims=splat(one.node, source.shape).dims)
+    count = _along_ids(context, zero, dim, ids, ones, "sum")
+    if name == "mean":
+        total = binary(context, "+", base, _along_ids(context, zero, dim, ids, source, "sum"))
+        return binary(context, "/", total, binary(context, "+", count, one))
+    found = _along_ids(context, zero, dim, ids, source, name)
+    return chosen(context, binary(context, ">", count, zero), function(context, name, [base, found]), base)
+
+
+def _placed(context: Context, base: Value, ids: Any, rows: Value) -> Value:
+    """A value whose rows that ids name, each once, are others."""
+    name, _, _ = context.map_of(ids)
+    home = context.placed_in(name, base.shape[0])
+    if base.node.operator not in ("number", "empty"):
+        base = realized(context.nodes, base)
+    rows = expanded(rows, (ids.shape[0], *base.shape[1:]))
+    if any(atom.axis != SET for atom in rows.dims[0]):
+        raise Unsayable("one row is put in the place of several")
+    rows = realized(context.nodes, rows)
+    made = context.nodes.make("place", (base.node, rows.node), rows.node.shape, home, (name,))
+    return of_node(made, base.shape, 0)
+
+
+def _index_copy(context: Context, call: Any) -> Value:
+    base, dim, ids, rows = call.arguments
+    value = context.value(base)
+    if value.place(dim) != 0:
+        raise Unsayable("rows are copied to other places than rows")
+    return _placed(context, value, ids, context.value(rows))
+
+
+def _put(context: Context, call: Any) -> Value:
+    """`x[mask] = rows` and `x[mask] = number`: of ids, or of floats that say which elements."""
+    indices, added = call.arguments[1], call.argument(3, "accumulate", False)
+    ids = len(indices) == 1 and not context.is_floating(indices[0]) and indices[0].dim() == 1
+    if not ids:
+        return put_number(context, call)
+    if added:
+        base, rows = (context.value(call.arguments[at]) for at in (0, 2))
+        rows = expanded(rows, (indices[0].shape[0], *base.shape[1:]))
+        return _along_ids(context, base, 0, indices[0], rows, "sum")
+    return _placed(context, context.value(call.arguments[0]), indices[0], context.value(call.arguments[2]))
+
+
 TABLE: Mapping[str, Entry] = {
+    "index_copy": _index_copy,
+    "index_put": _put,
     "embedding": _embedding,
     "index_select": _index_select,
     "index.Tensor": _index,
     "index_add": _scattered("sum", 3),
     "scatter_add": _scattered("sum", 3),
-    "scatter_reduce.two": _reduced,
+    **dict.fromkeys(("scatter_reduce.two", "index_reduce"), _reduced),
 }
 """By the operator's name, how it is said."""

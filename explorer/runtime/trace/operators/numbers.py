@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf, log
+from math import inf, log, pi, sqrt
 from typing import Any
 
 import torch
@@ -144,7 +144,7 @@ def _masked_fill(context: Context, call: Any) -> Value:
     return chosen(context, mask, filled, value)
 
 
-def _put(context: Context, call: Any) -> Value:
+def put_number(context: Context, call: Any) -> Value:
     """`x[mask] = number`, the mask being of floats."""
     base, indices, put = call.arguments[:3]
     value, number = context.value(base), context.value(put)
@@ -158,7 +158,8 @@ def _elu(context: Context, call: Any) -> Value:
     value = context.value(call.arguments[0])
     alpha, scale, inner = (call.argument(at, name, 1) for at, name in ((1, "alpha"), (2, "scale"), (3, "input_scale")))
     scaled = value if inner == 1 else multiplied(context.nodes, context.value(inner), value)
-    scaled = function(context, "min", [scaled, context.value(0.0)])  # infinity times 0 would be the other's gradient
+    # Of numbers above 0 nothing: infinity times 0 would be the other's gradient. At 0 the slope is the lower side's.
+    scaled = binary(context, "-", scaled, function(context, "relu", [scaled]))
     low = binary(context, "-", function(context, "exp", [scaled]), context.value(1))
     low = low if alpha == 1 else multiplied(context.nodes, context.value(alpha), low)
     made = chosen(context, binary(context, ">", value, context.value(0)), value, low)
@@ -172,9 +173,13 @@ def _softplus(context: Context, call: Any) -> Value:
 
 
 def _gelu(context: Context, call: Any) -> Value:
-    if call.named.get("approximate", "none") != "none":
-        raise Unsayable("gelu is approximated by tanh")
-    return function(context, "gelu", [context.value(call.arguments[0])])
+    value = context.value(call.arguments[0])
+    if call.named.get("approximate", "none") == "none":
+        return function(context, "gelu", [value])
+    cubed = multiplied(context.nodes, context.value(0.044715), power(context, value, 3))
+    inner = multiplied(context.nodes, context.value(sqrt(2 / pi)), binary(context, "+", value, cubed))
+    share = binary(context, "+", context.value(1), function(context, "tanh", [inner]))
+    return multiplied(context.nodes, context.value(0.5), multiplied(context.nodes, value, share))
 
 
 def _true(call: Any) -> None:
@@ -256,13 +261,13 @@ TABLE: Mapping[str, Entry] = {
     "clamp_max": lambda context, call: clamped(context, context.value(call.arguments[0]), None, call.arguments[1]),
     "hardtanh": _hardtanh,
     "maximum": pair("max"),
+    "atan2": pair("atan2"),
     "minimum": pair("min"),
     "where.self": _where,
     "where.ScalarSelf": _where,
     "where.ScalarOther": _where,
     "masked_fill.Scalar": _masked_fill,
     "masked_fill.Tensor": _masked_fill,
-    "index_put": _put,
     "elu": _elu,
     "softplus": _softplus,
     "gelu": _gelu,

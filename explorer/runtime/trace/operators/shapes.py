@@ -96,19 +96,17 @@ def selected(context: Context, value: Value, dim: int, index: int) -> Value:
     axis = _row_axis(value, dim)
     if axis is None:
         return replace(value, dims=value.dims[:dim] + value.dims[dim + 1 :])
-    node = _last_or_first(context, value.node, axis)
+    rank = len(value.node.shape)
+    if 0 < axis >= rank - 2 and rank > 2:
+        turned = value.node if axis == rank - 1 else context.nodes.transposed(value.node)
+        one = (*turned.shape[:-1], 1)
+        index %= turned.shape[-1]
+        part = context.nodes.make("slice", (turned,), one, turned.set, (index, index + 1, 1))
+        return _without(value, context.nodes.reshaped(part, one[:-1]), dim, axis)
+    node = context.nodes.permuted(value.node, [axis, *(each for each in range(rank) if each != axis)])
     shape = node.shape[1:]
     made = context.nodes.make("item", (node,), shape, node.set, (index,))
     return _without(value, made, dim, axis)
-
-
-def _last_or_first(context: Context, node: Node, axis: int) -> Node:
-    """The expression with an axis brought to the front."""
-    if axis == 0:
-        return node
-    if axis == 1 and len(node.shape) == 2:
-        return context.nodes.transposed(node)
-    raise Unsayable("an element is taken of a dimension between others")
 
 
 def sliced(context: Context, value: Value, dim: int, start: int, stop: int, step: int = 1) -> Value:
@@ -125,13 +123,10 @@ def sliced(context: Context, value: Value, dim: int, start: int, stop: int, step
     if count == 1:
         picked = selected(context, value, dim, start)
         return replace(picked, dims=(*picked.dims[:dim], (), *picked.dims[dim:]))
-    node, rank = value.node, len(value.node.shape)
-    turned = axis == rank - 2
-    if axis < rank - 2:
-        raise Unsayable("a part is taken of a dimension before the last two")
-    node = context.nodes.transposed(node) if turned else node
+    rank = len(value.node.shape)
+    node = context.nodes.permuted(value.node, [*(each for each in range(rank) if each != axis), axis])
     node = context.nodes.make("slice", (node,), (*node.shape[:-1], count), node.set, (start, stop, step))
-    node = context.nodes.transposed(node) if turned else node
+    node = context.nodes.permuted(node, [*range(axis), rank - 1, *range(axis, rank - 1)])
     dims = (*value.dims[:dim], (Atom(count, axis),), *value.dims[dim + 1 :])
     return Value(node, dims)
 
@@ -191,7 +186,7 @@ def joined(context: Context, values: Sequence[Value], dim: int) -> Value:
     shape[dim] = sum(value.shape[dim] for value in values)
     before = sum(bool(d) and d[0].axis != SET for d in values[0].dims[:dim])
     if all(value.shape[dim] == 1 for value in values):
-        return _side_by_side(context, [replace(v, dims=v.dims[:dim] + v.dims[dim + 1 :]) for v in values], dim)
+        return side_by_side(context, [replace(v, dims=v.dims[:dim] + v.dims[dim + 1 :]) for v in values], dim)
     nodes = []
     for value in values:
         size = value.shape[dim]
@@ -209,10 +204,11 @@ def joined(context: Context, values: Sequence[Value], dim: int) -> Value:
 def _stacked(context: Context, call: Any) -> Value:
     values = [context.value(each) for each in call.arguments[0]]
     dim = call.argument(1, "dim", 0)
-    return _side_by_side(context, values, dim + len(values[0].dims) + 1 if dim < 0 else dim)
+    return side_by_side(context, values, dim + len(values[0].dims) + 1 if dim < 0 else dim)
 
 
-def _side_by_side(context: Context, values: Sequence[Value], dim: int) -> Value:
+def side_by_side(context: Context, values: Sequence[Value], dim: int) -> Value:
+    """`stack` along a new dimension."""
     values = _filled(context, values, -1)
     first = next((value for value in values if value.node.set), values[0])
     if len(values) == 1:
@@ -256,6 +252,11 @@ def _constant(number: float | None) -> Entry:
     return entry
 
 
+def _empty(context: Context, call: Any) -> Value:
+    """A new tensor that holds anything, until rows are put into it."""
+    return splat(context.nodes.make("empty", (), (), ""), tuple(call.returned.shape))
+
+
 def _converted(context: Context, call: Any) -> Value:
     value, before, after = context.value(call.arguments[0]), call.arguments[0].dtype, call.returned.dtype
     if after not in (torch.float32, torch.bool, before):
@@ -290,6 +291,7 @@ TABLE: Mapping[str, Entry] = {
     "copy": _copied,
     "scalar_tensor": lambda context, call: splat(context.nodes.number(float(call.arguments[0])), ()),
     "zero": _constant(0.0),
+    **dict.fromkeys(("new_empty", "empty_like", "empty.memory_format"), _empty),
     "fill.Scalar": _constant(None),
     "full": lambda context, call: splat(context.nodes.number(float(call.arguments[1])), tuple(call.returned.shape)),
     **{name: _constant(number) for name, number in (("zeros", 0.0), ("ones", 1.0))},

@@ -9,10 +9,11 @@ from typing import Any
 
 from explorer.runtime.trace.operators.context import Context, Entry, binary, function
 from explorer.runtime.trace.operators.numbers import chosen, power
+from explorer.runtime.trace.operators.shapes import selected, side_by_side
 from explorer.runtime.trace.values.elementwise import realized
 from explorer.runtime.trace.values.expressions import Node
 from explorer.runtime.trace.values.products import batched_product, multiplied
-from explorer.runtime.trace.values.tensors import REPEATED, SET, Dimension, Unsayable, Value
+from explorer.runtime.trace.values.tensors import REPEATED, SET, Dimension, Unsayable, Value, splat
 
 TINY = 1e-37
 """A number whose roots have a gradient that 32 bits hold."""
@@ -160,10 +161,18 @@ def _batch_norm(context: Context, call: Any) -> Any:
     if training:
         raise Unsayable("a batch norm in training mixes the rows of the batch: trace in module.eval()")
     value = context.value(value)
-    if len(value.dims) != 2:
-        raise Unsayable("a batch norm is of more than vectors")
-    left = binary(context, "-", value, context.value(mean))
-    return _scaled_and_shifted(context, left, context.value(variance), small, weight, bias), None, None
+
+    def channels(each: Any) -> Value:
+        part = context.value(each)
+        return replace(part, dims=(*part.dims, *((),) * (len(value.dims) - 2)))
+
+    left = binary(context, "-", value, channels(mean))
+    made = binary(
+        context, "/", left, power(context, binary(context, "+", channels(variance), context.value(small)), 0.5)
+    )
+    if weight is not None:
+        made = multiplied(context.nodes, made, channels(weight))
+    return (made if bias is None else binary(context, "+", made, channels(bias))), None, None
 
 
 def _variance(context: Context, call: Any) -> Value:
@@ -171,8 +180,11 @@ def _variance(context: Context, call: Any) -> Value:
     places = list(range(len(value.dims))) if dims is None else [value.place(dim) for dim in dims]
     correction = call.named.get("correction", 1)
     count = prod(value.shape[place] for place in places)
-    if any(atom.axis == SET for place in places for atom in value.dims[place]):
-        raise Unsayable("a variance goes over the rows of the batch or graph")
+    if correction and any(atom.axis == SET for place in places for atom in value.dims[place]):
+        raise Unsayable(
+            "a variance goes over the rows of the batch or graph, of one less than there are: with correction=0 it is "
+            "a mean"
+        )
     _, variance = _centred(context, value, places)
     if not call.named.get("keepdim", False):
         variance = replace(variance, dims=tuple(d for at, d in enumerate(variance.dims) if at not in places))
@@ -191,11 +203,26 @@ def _batched(context: Context, call: Any) -> Value:
     if a.shape[1] == b.shape[2] == 1 and max(len(a.dims[2]), len(b.dims[1])) > 1:  # an inner product of matrices
         product = multiplied(context.nodes, a, replace(b, dims=(b.dims[0], b.dims[2], b.dims[1])))
         return along(context, "sum", product, [2], True)
-    return batched_product(context.nodes, a, b)
+    return _summed_product(context, a, b)
+
+
+def _summed_product(context: Context, a: Value, b: Value) -> Value:
+    """`bmm`, where what is summed may be all rows: of `[b, n, k]` and `[b, k, m]`."""
+    zero = context.value(0.0).node
+    if zero in (a.node, b.node):  # as the first state of a recurrent cell
+        return splat(zero, (max(a.shape[0], b.shape[0]), a.shape[1], b.shape[2]))
+    if all(atom.axis != SET for dim in (a.dims[2], b.dims[1]) for atom in dim):
+        return batched_product(context.nodes, a, b)
+    if len(a.dims[0]) == len(b.dims[0]) == 1 and a.dims[0][0].axis >= 0:  # each of the batch is a product of its own
+        parts = [[selected(context, value, 0, at) for value in (a, b)] for at in range(a.shape[0])]
+        return side_by_side(context, [_matrices(context, *part) for part in parts], 0)
+    left = replace(a, dims=(a.dims[0], a.dims[1], (), a.dims[2]))
+    right = replace(b, dims=(b.dims[0], (), b.dims[2], b.dims[1]))
+    return along(context, "sum", multiplied(context.nodes, left, right), [3], False)
 
 
 def _matrices(context: Context, a: Value, b: Value) -> Value:
-    made = batched_product(context.nodes, replace(a, dims=((), *a.dims)), replace(b, dims=((), *b.dims)))
+    made = _summed_product(context, replace(a, dims=((), *a.dims)), replace(b, dims=((), *b.dims)))
     return replace(made, dims=made.dims[1:])
 
 
@@ -245,7 +272,7 @@ TABLE: Mapping[str, Entry] = {
     "logsumexp": _log_sum_exp,
     "linalg_vector_norm": _norm,
     **dict.fromkeys(("norm.ScalarOpt_dim", "norm.Scalar"), _norm),
-    "_softmax": _softmax,
+    **dict.fromkeys(("_softmax", "_safe_softmax"), _softmax),
     "_log_softmax": _log_softmax,
     "native_layer_norm": _layer_norm,
     **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit_no_training"), _batch_norm),

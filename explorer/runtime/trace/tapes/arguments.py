@@ -1,4 +1,5 @@
-"""What a module is called with: tensors, by the names of its forward's parameters, and everything else as it was."""
+"""What a module is called with: tensors, by the names of its forward's parameters, in dictionaries and lists by what
+they are called there; and everything else as it was."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import Any
 import torch
 
 from explorer.runtime.trace.tapes.examples import set_dim
-from explorer.runtime.trace.tapes.tape import TraceError, tensors_in
+from explorer.runtime.trace.tapes.nested import Leaf, put_together, taken_apart
+from explorer.runtime.trace.tapes.tape import TraceError
 
 Form = tuple[tuple[int | None, ...], bool]
 """A tensor's shape, None for the dimension that its rows are, and whether it is of floats."""
@@ -18,12 +20,12 @@ Form = tuple[tuple[int | None, ...], bool]
 
 @dataclass(frozen=True)
 class Arguments:
-    """How calls are made, and read: `forms` are the shapes and kinds of the tensors of the traced call, `others` the
-    arguments of it that are no tensors, `numbers` the whole numbers that are tensors without dimensions."""
+    """How calls are made, and read: `forms` are the shapes and kinds of the tensors of the traced call, `held` its
+    arguments with the places of tensors in them, `numbers` the whole numbers that are tensors without dimensions."""
 
     signature: inspect.Signature
     forms: Mapping[str, Form]
-    others: Mapping[str, Any]
+    held: Mapping[str, Any]
     numbers: Mapping[str, int]
 
     @classmethod
@@ -34,32 +36,27 @@ class Arguments:
             bound = _bound(signature, args, named)
         except TypeError as error:
             raise TraceError(f"{type(module).__name__}.forward is not called so: {error}.") from None
-        tensors = {name: each for name, each in bound.items() if isinstance(each, torch.Tensor)}
-        others = {name: each for name, each in bound.items() if name not in tensors}
-        for name, each in others.items():
-            if any(tensors_in(list(each.values()) if isinstance(each, dict) else each)):
-                raise TraceError(f"{name} is a {type(each).__name__} of tensors: hand each in by itself.")
+        held, tensors = _apart(bound)
         for name, tensor in tensors.items():
             _check(name, tensor)
         forms = {name: _form(tensor, set_dim(tensor)) for name, tensor in tensors.items()}
         numbers = {name: int(each) for name, each in tensors.items() if forms[name] == ((), False)}
-        return cls(signature, forms, others, numbers), tensors
+        return cls(signature, forms, held, numbers), tensors
 
     def call(self, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with these tensors."""
         bound = inspect.BoundArguments(self.signature, dict[str, Any]())
         for name in self.signature.parameters:
-            if name in tensors or name in self.others:
-                bound.arguments[name] = tensors[name] if name in tensors else self.others[name]
+            if name in self.held:
+                bound.arguments[name] = put_together(self.held[name], tensors)
         return bound.args, bound.kwargs
 
     def tensors(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors of a call. Raises ValueError for one that the trace is not of."""
-        bound = _bound(self.signature, args, named)
-        tensors = {name: each for name, each in bound.items() if isinstance(each, torch.Tensor)}
-        others = {name: each for name, each in bound.items() if name not in tensors}
-        if tuple(tensors) != tuple(self.forms) or others != self.others:
-            raise ValueError(f"this was traced with the tensors {', '.join(self.forms)} and {dict(self.others)}.")
+        held, tensors = _apart(_bound(self.signature, args, named))
+        if tensors.keys() != self.forms.keys() or held != self.held:
+            others = {name: each for name, each in self.held.items() if not isinstance(each, Leaf)}
+            raise ValueError(f"this was traced with the tensors {', '.join(self.forms)} and {others}.")
         for name, tensor in tensors.items():
             expected = self.forms[name]
             form = _form(tensor, expected[0].index(None) if None in expected[0] else None)
@@ -69,6 +66,15 @@ class Arguments:
             if int(tensors[name]) != number:
                 raise ValueError(f"{name} is {int(tensors[name])}, but this was traced with {number}: trace it again.")
         return tensors
+
+
+def _apart(bound: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments with the places of the tensors in them, and the tensors."""
+    held, tensors = {}, dict[str, Any]()
+    for name, each in bound.items():
+        held[name], found = taken_apart(name, each)
+        tensors |= found
+    return held, tensors
 
 
 def _form(tensor: Any, rows: int | None) -> Form:

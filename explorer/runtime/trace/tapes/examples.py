@@ -16,8 +16,12 @@ import torch
 
 from explorer.runtime.trace.tapes.tape import TraceError
 
-_SMALLEST = 11, 499
-"""The least size of an index set in each example: far apart, so that a branch on a size is likely to be seen."""
+_SMALLEST = (11, 499), (101, 1009), (499, 2003), (1009, 4001), (2003, 8009)
+"""The least size of an index set in each example: far apart, so that a branch on a size is likely to be seen; and in
+those that are drawn where sets of the ones before came out as long as others."""
+DRAWS = len(_SMALLEST)
+MOST_TYPES = 64
+"""Ids below this, and those of a graph, are drawn unevenly again, so that no two are likely to come as often."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +40,27 @@ def set_dim(tensor: Any) -> int | None:
     return 1 if whole and tensor.dim() == 2 and tensor.shape[0] == 2 else 0
 
 
-def redrawn(inputs: Mapping[str, Any], fixed: set[int]) -> list[Example]:
-    """Two examples, of no size in common. `fixed` are the sizes that no set may have. Raises TraceError."""
+def redrawn(inputs: Mapping[str, Any], fixed: set[int], draw: int = 0) -> list[Example]:
+    """Two examples, of no size in common. `fixed` are the sizes that no set may have; each `draw`, below DRAWS, is of
+    others, and all but the first have edges between all rows, as many of an input of floats as there are. Raises
+    TraceError."""
     static = {size for t in inputs.values() for dim, size in enumerate(t.shape) if dim != set_dim(t)}
     groups = dict.fromkeys(size for t in inputs.values() for size in _sizes(t))
     rows = {t.shape[0] for t in inputs.values() if t.is_floating_point() and t.dim()}  # which ids may be of
     _distinct(inputs)
     taken = fixed | static
     made = []
-    for number, smallest in enumerate(_SMALLEST):
+    for number, smallest in enumerate(_SMALLEST[draw]):
         sizes: dict[int, int] = {}
         for size in groups:  # whose differences are others in each example
-            least = max([smallest, size if size in rows else 0, *(other + 7 + 4 * number for other in sizes.values())])
+            floor = size * (3 + number) // 3 if size in rows else 0
+            more = 1 + 2 * draw  # so that nodes of many degrees are met, which a module may pick rows by
+            least = max([smallest, floor, *(more * other + 7 + 4 * number for other in sizes.values())])
             sizes[size] = _prime(least, taken)
             taken.add(sizes[size])
-        generator = torch.Generator().manual_seed(number)
-        drawn = {name: _drawn(tensor, sizes, generator) for name, tensor in inputs.items()}
+        generator = torch.Generator().manual_seed(number + 2 * draw)
+        most = {size: sizes[size] - 1 for size in rows} if draw else {}
+        drawn = {name: _drawn(tensor, sizes, generator, most, draw > 0) for name, tensor in inputs.items()}
         made.append(Example(drawn, tuple(sizes.values())))
     return made
 
@@ -77,7 +86,8 @@ def _prime(least: int, avoided: set[int]) -> int:
     )
 
 
-def _drawn(tensor: Any, sizes: Mapping[int, int], generator: Any) -> Any:
+def _drawn(tensor: Any, sizes: Mapping[int, int], generator: Any, most: Mapping[int, int], uneven: bool) -> Any:
+    """A tensor like one of the example's. `most` are, by an input's rows in the example, the largest id of one here."""
     dim = set_dim(tensor)
     shape = [sizes[size] if at == dim else size for at, size in enumerate(tensor.shape)]
     if tensor.is_floating_point():
@@ -89,6 +99,14 @@ def _drawn(tensor: Any, sizes: Mapping[int, int], generator: Any) -> Any:
         raise TraceError("the example has no ids: trace with one that has some.")
     if dim is None:
         return tensor.clone()
-    highest = tensor.long().amax(0, keepdim=True) if dim == 0 else tensor.max().long().reshape(1, 1)
+    highest = tensor.long().amax(dim, keepdim=True)
+    spread = False
+    for end in highest if dim == 1 else ():  # of a graph's, which may be of two sets of nodes
+        above = [here for there, here in most.items() if int(end) < there]
+        if len(above) == 1:
+            end.fill_(above[0])
+        spread = spread or bool(above)
     drawn = torch.rand(shape, generator=generator, dtype=torch.float64)
+    if uneven and (spread or int(highest.max()) < MOST_TYPES):
+        drawn = drawn.square()
     return (drawn * (highest + 1)).floor().to(tensor.dtype)

@@ -78,13 +78,14 @@ class _Step:
 
 
 class Ids:
-    """Makes the ids of maps out of a call's inputs."""
+    """Makes the ids of maps, and numbers that depend on ids alone, out of a call's inputs."""
 
-    def __init__(self, steps: Sequence[_Step], maps: Mapping[str, tuple[Ref, int]]) -> None:
+    def __init__(self, steps: Sequence[_Step], maps: Mapping[str, tuple[Ref, int | None]]) -> None:
         self._steps, self._maps = steps, maps
 
     def of(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """By map, its ids. Raises ValueError where Python took another branch in the calls that were traced."""
+        """By map, its ids, and the numbers by their names. Raises ValueError where Python took another branch in the
+        calls that were traced."""
         results: dict[Ref, Any] = {Ref(name): each for name, each in inputs.items()}
         device = next((each.device for each in inputs.values()), None)
         with torch.no_grad():
@@ -94,7 +95,12 @@ class Ids:
                 step.hold(returned)
                 made = list(tensors_in(returned)) or [returned]
                 results |= {Ref(step.number, place): each for place, each in enumerate(made)}
-        return {name: column(results[ref], dim) for name, (ref, dim) in self._maps.items()}
+        return {name: read(results[ref], dim) for name, (ref, dim) in self._maps.items()}
+
+
+def read(tensor: Any, dim: int | None) -> Any:
+    """The ids along a dimension of a tensor; of no dimension, all its numbers, in 32-bit floats."""
+    return tensor.float() if dim is None else column(tensor, dim)
 
 
 def column(ids: Any, dim: int) -> Any:
@@ -119,17 +125,26 @@ def _filled(each: Any, results: Mapping[Ref, Any], device: Any) -> Any:
 
 
 def ids_of(
-    tapes: tuple[Tape, Tape], inputs: tuple[Mapping[str, Any], Mapping[str, Any]], maps: Mapping[str, tuple[Any, int]]
+    tapes: tuple[Tape, Tape],
+    inputs: tuple[Mapping[str, Any], Mapping[str, Any]],
+    maps: Mapping[str, tuple[Any, int | None]],
 ) -> Ids:
-    """How ids are made. `maps` are tensors of the first tape, and the dimension that ids go along."""
-    return _Comparison(tapes, inputs).ids(maps)
+    """How ids are made. `maps` are tensors of the first tape, and the dimension that ids go along; None for numbers, of
+    which all are taken."""
+    numbers = any(dim is None for _, dim in maps.values())
+    return _Comparison(tapes, inputs, numbers).ids(maps)
 
 
 class _Comparison:
-    """Two tapes of the same module, call by call."""
+    """Two tapes of the same module, call by call: those on integers, and on the floats that are made of these where
+    `numbers` are asked for."""
 
-    def __init__(self, tapes: tuple[Tape, Tape], inputs: tuple[Mapping[str, Any], Mapping[str, Any]]) -> None:
-        self._calls = [[call for call in tape.calls if not call.floating] for tape in tapes]
+    def __init__(
+        self, tapes: tuple[Tape, Tape], inputs: tuple[Mapping[str, Any], Mapping[str, Any]], numbers: bool
+    ) -> None:
+        self._calls = [
+            [call for call in tape.calls if not call.floating or (numbers and call.of_ids)] for tape in tapes
+        ]
         self._read = {id(t) for call in tapes[0].calls for t in tensors_in([call.arguments, *call.named.values()])}
         names = [[call.operator for call in calls] for calls in self._calls]
         if names[0] != names[1]:
@@ -152,7 +167,7 @@ class _Comparison:
         elif isinstance(one, int) and not isinstance(one, bool) and one != other:
             self._sizes.append((Size(ref, None, 0), one, other))
 
-    def ids(self, maps: Mapping[str, tuple[Any, int]]) -> Ids:
+    def ids(self, maps: Mapping[str, tuple[Any, int | None]]) -> Ids:
         """The steps that make these tensors."""
         steps = [self._step(number, *pair) for number, pair in enumerate(zip(*self._calls, strict=True))]
         found = {}

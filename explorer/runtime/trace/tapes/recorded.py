@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from explorer.runtime.trace.tapes.state import apart, changed, state
+from explorer.runtime.trace.tapes.nested import taken_apart
+from explorer.runtime.trace.tapes.state import apart, changed, only_set, state
 from explorer.runtime.trace.tapes.tape import Tape, TraceError, Unseen
 from explorer.runtime.trace.texts.names import identifier, tensor_names
+
+RESULT = "the result"
+"""The place of what a module returns; of the second of several it is `the result.1`."""
 
 
 @dataclass(frozen=True)
@@ -24,20 +29,31 @@ class Given:
     kind: str
     tensor: Any
 
+    @property
+    def place(self) -> str:
+        """Where it is at a call: its path, or the place of an argument, which may be called as a parameter is."""
+        return place_of(self.path) if self.kind == "input" else self.path
+
+
+def place_of(argument: str) -> str:
+    """The place of an argument, which no path of a module is."""
+    return f"argument {argument}"
+
 
 @dataclass(frozen=True)
 class Recorded:
-    """One run: its tape, what it was given and what it returned."""
+    """One run: its tape, what it was given, the tensors that it returned, by their places, and what these were in."""
 
     tape: Tape
     given: tuple[Given, ...]
-    result: Any
+    results: Mapping[str, Any]
+    form: Any
 
     @property
     def whole(self) -> dict[str, Any]:
-        """What ids are made of, by path or argument: the inputs, of floats for their sizes, and buffers of integers."""
-        buffers = {each.path: each.tensor for each in self.given if not each.tensor.is_floating_point()}
-        return {**self.inputs, **buffers}
+        """What ids are made of, by place: the inputs, of floats for their sizes, and buffers of integers."""
+        taken = (each for each in self.given if each.kind == "input" or not each.tensor.is_floating_point())
+        return {each.place: each.tensor for each in taken}
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -50,10 +66,29 @@ def record(
 ) -> Recorded:
     """Runs a copy of a module on copies of its parameters and buffers, or on `others`, of other numbers: what Python
     takes out of one where no operator is seen is then another. `call` makes positional and named
-    arguments of inputs. Raises TraceError for what the module changes, or does not return one tensor of."""
+    arguments of inputs. Raises TraceError for what the module changes, and where it returns no tensor. A flag that it
+    sets is as it stays in the second run."""
     module = apart(module)
+    before = state(module)
+    first = _recorded(module, inputs, call, others)
+    if not (after := changed(before, (held := state(module)))):
+        return first
+    if only_set(before, held):
+        second = _recorded(module, inputs, call, others)
+        if not changed(held, state(module)):
+            return second
+    raise TraceError(
+        f"forward changes what the module holds, {after[0].removeprefix('.')}: a text only computes, and keeps nothing "
+        "for the next call. Do it outside of forward, as without cached=True."
+    )
+
+
+def _recorded(
+    module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, Any]], tuple[Any, Any]], others: bool
+) -> Recorded:
+    """One run of this very module."""
     own = {path: _copied(each, others) for path, each in _own(module)}
-    given_own, held = dict(own), state(module)
+    given_own = dict(own)
     names = tensor_names(list(own), [identifier(argument) for argument in inputs])
     params = {path for path, _ in module.named_parameters()}
     given = [Given(names[path], path, "param" if path in params else "buffer", each) for path, each in own.items()]
@@ -65,7 +100,7 @@ def record(
     tape = Tape([each.tensor for each in given])
     args, named = call(inputs)
     try:
-        with torch.enable_grad(), tape, Unseen(tape):
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), tape, Unseen(tape):
             result = torch.func.functional_call(module, own, args, named)
     except TraceError:
         raise
@@ -85,14 +120,10 @@ def record(
     for path, tensor in given_own.items():
         if own[path] is not tensor:  # as functional_call tells
             raise TraceError(f"forward makes {path} another tensor: a text only computes. Do it outside of forward.")
-    if path := changed(held, state(module)):
-        raise TraceError(
-            f"forward changes what the module holds, {path}: a text only computes, and keeps nothing for the next "
-            "call. Do it outside of forward, as without cached=True."
-        )
-    if not isinstance(result, torch.Tensor):
-        raise TraceError(f"the module returns a {type(result).__name__}: a text has one result, a tensor.")
-    return Recorded(tape, tuple(given), result)
+    form, results = taken_apart(RESULT, result)
+    if not results:
+        raise TraceError(f"the module returns a {type(result).__name__} without a tensor: there is nothing to compile.")
+    return Recorded(tape, tuple(given), results, form)
 
 
 def _copied(tensor: Any, other: bool) -> Any:

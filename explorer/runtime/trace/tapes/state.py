@@ -34,12 +34,15 @@ def state(module: Any) -> State:
     return dict(_held("", module, set()))
 
 
-def changed(before: State, after: State) -> str:
-    """The first path at which two states differ; "" where they are the same."""
-    for path in (*before, *after):
-        if path not in before or path not in after or not _same(before[path], after[path]):
-            return path.removeprefix(".")
-    return ""
+def changed(before: State, after: State) -> list[str]:
+    """The paths at which two states differ."""
+    paths = dict.fromkeys((*before, *after))
+    return [p for p in paths if p not in before or p not in after or not _same(before[p], after[p])]
+
+
+def only_set(before: State, after: State) -> bool:
+    """Whether two states differ in flags alone, that are true or false."""
+    return all(isinstance(after.get(path), bool) for path in changed(before, after))
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -31,6 +31,8 @@ _VIEWS = {f"aten::{name}" for name in ("view", "unsqueeze", "squeeze", "expand",
 _NUMBERS = {"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten::equal", "aten::allclose"}
 """Operators whose result is a number of Python's, which a branch may look at."""
 
+_INDEXED = {"aten::index", "aten::index_put", "aten::index_put_"}
+
 _UNSEEN = {"tolist", "numpy", "__array__", "__dlpack__"}
 """What takes numbers out of a tensor below the operators."""
 
@@ -56,6 +58,7 @@ class TraceError(ValueError):
 
     def __init__(self, message: str, where: Where | None = None) -> None:
         super().__init__(f"{message}\n  {where}" if where else message)
+        self.where = where
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +70,7 @@ class Call:
     named: dict[str, Any]
     returned: Any
     floating: bool
+    of_ids: bool  # whether no float that was given comes in, so that it can be run again from ids
     where: Where
     function: Any
 
@@ -98,12 +102,20 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.calls: list[Call] = []
         self.floating = {id(tensor) for tensor in given if tensor.is_floating_point()}
+        self._given_floats = set(self.floating)  # and what is made of them
         self._detached: set[int] = set()
+        self._largest: set[int] = set()  # what maxima returned, which may be detached as what they are of
+        self._given = tuple(given)
         self._kept = list(given)  # so that no other tensor takes the identity of one
 
     def kept_at(self, memory: int) -> list[Any]:
         """The tensors so far that lie in a piece of memory."""
         return [tensor for tensor in self._kept if tensor.untyped_storage().data_ptr() == memory]
+
+    def given(self, tensor: Any) -> bool:
+        """Whether a tensor was there before, or shares its memory with one that was."""
+        memory = tensor.untyped_storage().data_ptr()
+        return any(each.untyped_storage().data_ptr() == memory for each in self._given)
 
     def knows(self, tensor: Any) -> bool:
         """Whether a tensor was given or made."""
@@ -121,8 +133,11 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         named = dict(kwargs or {})
         read = [*tensors_in(args), *tensors_in(list(named.values()))]
         floating = any(id(tensor) in self.floating for tensor in read)
+        of_ids = all(id(tensor) not in self._given_floats for tensor in read)
         where = _where(sys._getframe(1))
         name = func._schema.name
+        if floating and name in _INDEXED:
+            args = (args[0], [self._as_ids(each) for each in args[1]], *args[2:])
         if floating and name in _NUMBERS:
             raise TraceError(
                 f"{func}: a number is taken out of a tensor of floats, which another input would make another. "
@@ -135,7 +150,7 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
                 "outside and hand it in.",
                 where,
             )
-        cut = name == "aten::detach" and floating and args[0].requires_grad
+        cut = name == "aten::detach" and floating and args[0].requires_grad and id(args[0]) not in self._largest
         behind = any(id(tensor) in self._detached for tensor in read)
         if behind and name not in _MAXIMA | _VIEWS:
             raise TraceError(
@@ -154,10 +169,20 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
                 "whose gradient a text would not have. Write the forward pass with PyTorch's own operators.",
                 where,
             )
+        largest = name in _MAXIMA or (name in _VIEWS and id(args[0]) in self._largest)
+        self._largest |= {id(tensor) for tensor in made} if largest else set()
         self._kept += made
         self.floating |= {id(tensor) for tensor in made} if floating else set()
-        self.calls.append(Call(_short(func), args, named, returned, floating, where, func))
+        self._given_floats |= set() if of_ids else {id(tensor) for tensor in made}
+        self.calls.append(Call(_short(func), args, named, returned, floating, of_ids, where, func))
         return returned
+
+    def _as_ids(self, index: Any) -> Any:
+        """A mask of rows that ids make as the ids that it picks, which is the same by definition."""
+        if index is None or index.dtype != torch.bool or index.dim() != 1 or id(index) in self.floating:
+            return index
+        picked = self.__torch_dispatch__(torch.ops.aten.nonzero.default, (), (index,))
+        return self.__torch_dispatch__(torch.ops.aten.squeeze.dim, (), (picked, 1))
 
 
 class Unseen(TorchFunctionMode):  # type: ignore[misc]
@@ -176,6 +201,18 @@ class Unseen(TorchFunctionMode):  # type: ignore[misc]
                 _where(sys._getframe(1)),
             )
         return func(*args, **(kwargs or {}))
+
+
+def constants(tape: Tape) -> set[int]:
+    """The whole numbers that Python brought, by identity, and what was made of these alone."""
+    found = set[int]()
+    for call in tape.calls:
+        read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
+        fresh = call.operator in ("lift_fresh", "lift_fresh_copy") and not tape.given(read[0])
+        if not call.floating and not call.in_place and read and (fresh or all(id(each) in found for each in read)):
+            found |= {id(each) for each in tensors_in(call.returned)}
+    written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
+    return found - {id(each) for memory in written for each in tape.kept_at(memory)}
 
 
 def _short(function: Any) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from explorer.runtime.trace.tapes.tape import TraceError
+from explorer.runtime.trace.joins.fetch import fetch
+from explorer.runtime.trace.joins.join import Joining, join
+from explorer.runtime.trace.joins.joined import sources_of
+from explorer.runtime.trace.joins.mix import mix
+from explorer.runtime.trace.tapes.tape import TraceError, Where
 from explorer.runtime.trace.texts.names import fresh, identifier
 from explorer.runtime.trace.texts.say import Sayer
-from explorer.runtime.trace.texts.written import Written, declarations, used_tensors
-from explorer.runtime.trace.translate import Translation
+from explorer.runtime.trace.texts.written import Result, Written, declarations, used_tensors
+from explorer.runtime.trace.translate import Map, Translation
 from explorer.runtime.trace.values.expressions import Node, walk
 
 MOST_INLINE = 9
@@ -29,8 +34,8 @@ class Roles:
 class LayerSayer(Sayer):
     """Says expressions in loops; `stored` are those that are data of an element, by their names."""
 
-    def __init__(self, result: Node, names: dict[Node, str], used: set[str], roles: Roles) -> None:
-        super().__init__((result,), names, used)
+    def __init__(self, results: Sequence[Node], names: dict[Node, str], used: set[str], roles: Roles) -> None:
+        super().__init__(results, names, used)
         self._roles = roles
         self.stored: dict[Node, str] = {}
 
@@ -65,68 +70,116 @@ class LayerSayer(Sayer):
         return f"{self.say(node)} = {text}"
 
 
-def write_layer(name: str, translation: Translation) -> Written:
-    """The text of a layer. Raises TraceError."""
-    result = translation.settled()
-    roles = _roles(translation)
-    if result.node.set not in {"", *roles.sets}:
-        raise TraceError("the result is no row for each node or edge.")
-    used = used_tensors(result.node)
-    sets = {
-        each: roles.sets.get(node.set, "") or _table(node, result.node, roles)
-        for each, node in used.items()
-        if node.set
-    }
+def write_layer(name: str, translation: Translation, mixed: bool) -> Written:
+    """The text of a layer; `mixed` says whether sets of edges may be one that are not alike. Raises TraceError."""
+    results = translation.settled()
+    together = translation.nodes.together([each.node for each in results])
+    whole = {each.name: each for each in translation.maps.values()}
+    known = {**translation.given, **translation.numbers}
+    if mixed:
+        joining = mix(translation.nodes, together, whole, known, translation.homes)
+    else:
+        joining = join(translation.nodes, together, whole, known)
+    last = joining.result
+    typed = joining.typed
+    maps = list(_maps_of(last, whole, joining) if typed else whole.values())
+    if mixed:
+        ends = {each.name for each in maps if _leads_to_nodes(each, translation.homes)}
+        last, fetched, new = fetch(translation.nodes, last, maps, ends, {**known, **joining.given})
+        typed = (*typed, fetched) if fetched.rows else typed
+        known |= new
+        left = {node.data[0] for node in walk((last,)) if node.operator == "gather"}
+        maps = [each for each in maps if each.name in {*ends, *left}]
+    roles = _roles(last, maps, translation.homes, joining.why)
+    if any(each.set not in {"", *roles.sets} for each in last.operands):
+        raise TraceError("a result is no row for each node or edge.")
+    used = used_tensors(last.operands)
+    sets = {each: roles.sets.get(node.set, "") or _table(node, last, roles) for each, node in used.items() if node.set}
+    given = {**known, **joining.given}
     names = set(used) | {"g"}
-    sayer = LayerSayer(result.node, translation.nodes.names, names, roles)
-    order = [node for node in walk((result.node,)) if node in _stored(result.node)]
+    sayer = LayerSayer(last.operands, translation.nodes.names, names, roles)
+    stored = _stored(last)
+    order = [node for node in walk((last,)) if node in stored]
     for node in order:
         sayer.stored[node] = fresh(identifier(translation.nodes.names.get(node, "h" if node.set else "x")), names)
-    lines = [f'"Traced from the PyTorch module {name}"', *declarations(used, translation.given, sets)]
+    lines = [f'"Traced from the PyTorch module {name}"', *declarations(used, given, sets)]
+    asked = [frozenset[Where]()] * (1 + len(lines))
     for of, nodes in _loops(order):
         loop = roles.sets[of] if of else ""
         lines += [f"for {_ELEMENTS[loop]} in g.{loop}s():"] if of else []
+        asked += [frozenset()] if of else []
         lines += [f"{'    ' if of else ''}{sayer.statement(node)}" for node in nodes]
-    body = "".join(f"    {line}\n" for line in [*lines, f"return {sayer.say(result.node)}"])
+        asked += [translation.nodes.lines_of(node, stored) for node in nodes]
+    body = "".join(f"    {line}\n" for line in [*lines, f"return {', '.join(map(sayer.say, last.operands))}"])
     of_nodes = [each for each, node in used.items() if node.set and roles.sets.get(node.set) == "node"]
-    if not of_nodes:
+    of_nodes = [each for each in of_nodes if each not in translation.numbers]
+    by_ids = next((each.name for each in whole.values() if roles.sets.get(each.domain) == "node"), "")
+    if not of_nodes and not by_ids:
         raise TraceError("no input has a row for each node, so how many there are is not told.")
     ids = {role: of for of, role in roles.maps.items()}
     ids.setdefault("src", ids.get("dst", ""))
     ids.setdefault("dst", ids["src"])
     tables = {each: bool(node.set) for each, node in used.items()}
     return Written(
-        f"layer {name}(g: graph):\n{body}", "layer", ids, tables, result.shape, translation.set_dim, of_nodes[0]
+        f"layer {name}(g: graph):\n{body}",
+        "layer",
+        ids,
+        tables,
+        tuple(Result(each.shape, each.set_dim) for each in results),
+        of_nodes[0] if of_nodes else "",
+        typed,
+        roles.sets,
+        lines=(*asked, frozenset()),
+        counted_ids=by_ids,
+        numbers=translation.number_dims({*used, *(source for each in typed for source in sources_of(each).values())}),
     )
 
 
-def _roles(translation: Translation) -> Roles:
-    """Which sets are nodes and edges, and which maps their ends and types. Raises TraceError."""
-    maps = list(translation.maps.values())
-    homes = translation.homes
-    ends = [each for each in maps if any(of in homes or not of.startswith("rows of ") for of in each.codomains)]
+def _maps_of(result: Node, maps: Mapping[str, Map], joining: Joining) -> Iterable[Map]:
+    """The maps of a result whose sets were joined: those that are left, the joined ones, and the edges' types."""
+    read = {str(node.data[0]) for node in walk((result,)) if node.operator == "gather"}
+    read |= {str(node.data[1]) for node in walk((result,)) if node.operator == "reduce"}
+    for name in sorted(read):
+        if name in maps:
+            yield maps[name]
+        else:
+            of, leads = joining.maps[name]
+            yield Map(name, of, None, 0, set(leads))
+
+
+def _roles(result: Node, maps: list[Map], homes: set[str], why: str) -> Roles:
+    """Which sets are nodes and edges, and which maps their ends and types. `why` says what sets were not joined for.
+    Raises TraceError."""
+    ends = [each for each in maps if _leads_to_nodes(each, homes)]
     edges = {each.domain for each in ends}
     nodes = {of for each in ends for of in each.codomains if of in homes or not of.startswith("rows of ")}
-    if len(edges) > 1:
+    if len(edges) > 1 and len(nodes) < 2:
         raise TraceError(
             f"rows go along {len(edges)} sets of edges, with loops and without, or one for each relation, "
             "and a layer has one. For relations, gather a weight for each edge by its type."
+            + (f" They are no sum over typed edges: {why}." if why else "")
         )
     if len(nodes) != 1 or len(ends) > 2:
         raise TraceError(
-            "edges lead to no nodes, or to several sets: a layer has one graph, whose edges have two ends."
+            "edges lead to no nodes, or to several sets of them, as from users to items: a layer has one graph, of one "
+            "set of nodes, whose edges have two ends. Put the rows of all kinds into one tensor, outside of the module."
         )
     (edge,), (node,) = edges, nodes
-    reduced = [each.data[1] for each in walk((translation.result.node,)) if each.operator == "reduce"]
+    reduced = [each.data[1] for each in walk((result,)) if each.operator == "reduce"]
     names = [each.name for each in ends]
     last = reduced[0] if reduced else names[-1] if len(names) > 1 else ""
     found = {each: "dst" if each == last else "src" for each in names}
     for kind, domain in (("etype", edge), ("ntype", node)):
         of_kind = [each.name for each in maps if each.domain == domain and each not in ends]
         if len(of_kind) > 1:
-            raise TraceError(f"{domain} has two kinds of types: a layer's edges have one, and its nodes.")
+            what = "edges" if domain == edge else "nodes"
+            raise TraceError(f"the {what} have two kinds of types: a layer's {what} have one.")
         found |= dict.fromkeys(of_kind, kind)
     return Roles({edge: "edge", node: "node"}, found)
+
+
+def _leads_to_nodes(each: Map, homes: set[str]) -> bool:
+    return any(of in homes or not of.startswith("rows of ") for of in each.codomains)
 
 
 def _table(table: Node, result: Node, roles: Roles) -> str:
@@ -138,9 +191,9 @@ def _table(table: Node, result: Node, roles: Roles) -> str:
 
 
 def _stored(result: Node) -> set[Node]:
-    """What becomes data of elements: the result, what is used twice, what rows are gathered of, and what is long."""
+    """What becomes data of elements: the results, what is used twice, what rows are gathered of, and what is long."""
     uses: Counter[Node] = Counter()
-    found = {result}
+    found = set(result.operands)
     sizes: dict[Node, int] = {}
     for node in walk((result,)):
         for operand in set(node.operands):

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from functools import cache, lru_cache
 from keyword import iskeyword
 
+from explorer.compiler.language.elaborate.headers.facts import OWN_SETS
 from explorer.compiler.language.functions import callables
 from explorer.compiler.language.names.builtins import ALIASES, INDEX_SETS
 from explorer.runtime.trace.tapes.tape import Where
@@ -44,7 +45,7 @@ def identifier(name: str) -> str:
 def reserved() -> frozenset[str]:
     """The names that the language has for something."""
     functions = [name for function in callables() for name in (function.name, *function.aliases)]
-    return frozenset([*functions, *ALIASES, *INDEX_SETS, *_WORDS, *_OF_GRAPHS])
+    return frozenset([*functions, *ALIASES, *INDEX_SETS, *OWN_SETS, *_WORDS, *_OF_GRAPHS])
 
 
 def fresh(name: str, used: set[str]) -> str:

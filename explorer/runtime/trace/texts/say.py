@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from string import ascii_lowercase
 
+from explorer.runtime.trace.tapes.tape import TraceError
 from explorer.runtime.trace.texts.names import fresh, identifier
 from explorer.runtime.trace.values.expressions import Node, walk
 
@@ -21,11 +23,13 @@ class Sayer:
 
     def __init__(self, roots: Iterable[Node], names: dict[Node, str], used: set[str]) -> None:
         self.lines: list[str] = []
+        self.variables: dict[Node, None] = {}  # that have a statement, in the order of the lines
         self.said: dict[Node, str] = {}
         self._names, self._used = names, used
-        self._variables: set[Node] = set()  # that have a statement
         self._uses: Counter[Node] = Counter()
-        for node in walk(tuple(roots)):
+        roots = tuple(roots)
+        self._uses.update(roots)
+        for node in walk(roots):
             self._uses.update(set(node.operands))
 
     def leaf(self, node: Node) -> str:
@@ -41,7 +45,9 @@ class Sayer:
         """An expression that stands by itself."""
         for operand in node.operands:
             self.say(operand)
-        return self.say(node) if node in self.said else self._text(node)
+        if node in self.said or self._uses[node] > 1:
+            return self.say(node)
+        return self._text(node)
 
     def say(self, node: Node, binds: int = 0) -> str:
         """The expression, in brackets where what is around it binds tighter."""
@@ -55,10 +61,10 @@ class Sayer:
             if not self.is_leaf(node) and (self._uses[node] > 1 or len(text) > LONGEST or _depth(text) > DEEPEST):
                 name = fresh(identifier(self._names.get(node, "x")), self._used)
                 self.lines.append(f"{name} = {text}")
-                self._variables.add(node)
+                self.variables[node] = None
                 text = name
             self.said[node] = text
-        if node in self._variables or self.strength(node) >= binds:
+        if node in self.variables or self.strength(node) >= binds:
             return text
         return f"({text})"
 
@@ -79,6 +85,10 @@ class Sayer:
                 return f"-{self.say(operands[0], 5)}"
             case "T":
                 return f"{self.say(operands[0], _POSTFIX)}.T"
+            case "permute":
+                letters = ascii_lowercase[: len(data)]
+                there = "".join(letters[int(str(axis))] for axis in data)
+                return f'einsum("{letters}->{there}", {self.say(operands[0])})'
             case "item":
                 return f"{self.say(operands[0], _POSTFIX)}[{data[0]}]"
             case "slice":
@@ -90,6 +100,11 @@ class Sayer:
                 usual = -1 if node.operator == "concat" else 0
                 axis = "" if data[0] == usual else f", axis={data[0]}"
                 return f"{node.operator}([{', '.join(map(self.say, operands))}]{axis})"
+            case "empty" | "place":
+                raise TraceError(
+                    "rows are put into a tensor one kind after another, and no table of kinds can say it: each kind's "
+                    "must be computed alike, of rows in the same places, and all rows be put."
+                )
             case "tensor" | "gather" | "reduce" | "total":
                 return self.leaf(node)
             case "**":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from explorer.runtime.trace.tapes.tape import TraceError
+from collections.abc import Iterable, Mapping
+
+from explorer.runtime.trace.tapes.tape import TraceError, Where
 from explorer.runtime.trace.texts.names import fresh
 from explorer.runtime.trace.texts.say import Sayer
-from explorer.runtime.trace.texts.written import OWN, Written, declarations, used_tensors
+from explorer.runtime.trace.texts.written import OWN, Result, Written, declarations, used_tensors
 from explorer.runtime.trace.translate import Map, Translation
 from explorer.runtime.trace.values.expressions import Node
 from explorer.runtime.trace.values.tensors import SET
@@ -19,8 +21,10 @@ _SETS = ("entity", "relation", "entity")
 class ScoreSayer(Sayer):
     """Says `E[h]`."""
 
-    def __init__(self, result: Node, names: dict[Node, str], used: set[str], indices: dict[str, str]) -> None:
-        super().__init__((result,), names, used)
+    def __init__(
+        self, results: Iterable[Node], names: dict[Node, str], used: set[str], indices: dict[str, str]
+    ) -> None:
+        super().__init__(results, names, used)
         self._indices = indices  # by map, or by a tensor that the batch brings
 
     def leaf(self, node: Node) -> str:
@@ -32,32 +36,33 @@ class ScoreSayer(Sayer):
 
 
 def is_score(translation: Translation) -> bool:
-    """Whether all maps lead from the rows of the result to tables."""
-    domain = translation.result.node.set
-    return all(
-        each.domain == domain and all(of.startswith("rows of ") for of in each.codomains)
+    """Whether all maps lead from the rows of the results to tables."""
+    domains = {each.node.set for each in translation.results}
+    domains = (domains - {""}) or domains
+    return len(domains) == 1 and all(
+        each.domain in domains and all(of.startswith("rows of ") for of in each.codomains)
         for each in translation.maps.values()
     )
 
 
 def write_score(name: str, translation: Translation, given_ids: dict[str, str]) -> Written:
     """The text of a score; `given_ids` are names for maps, of the inputs that they are. Raises TraceError."""
-    result = translation.result
-    rows = [atom for atom in result.atoms() if atom.axis != SET and atom.size != 1]
-    if rows:
-        raise TraceError(
-            f"the module returns {list(result.shape)}: a score is one number for each row of the batch. Trace what "
-            "returns that, or sum what it returns."
-        )
-    if not result.node.set:
-        raise TraceError("the result is the same for all rows of the batch: there is nothing to compile.")
+    results = [each.node for each in translation.results]
+    for each in translation.results:
+        if any(atom.axis != SET and atom.size != 1 for atom in each.atoms()):
+            raise TraceError(
+                f"the module returns {list(each.shape)}: a score is one number for each row of the batch. Trace what "
+                "returns that, or sum what it returns."
+            )
+        if not each.node.set:
+            raise TraceError("a result is the same for all rows of the batch: a score is one number for each.")
     for node, call in translation.totals.items():
         raise TraceError(
             f"{call.operator}: a {node.data[0]} goes over all rows of the batch, which mixes them: a score is of one "
             "row. Leave it to the loss.",
             call.where,
         )
-    used = used_tensors(result.node)
+    used = used_tensors(results)
     brought = [tensor for tensor, node in used.items() if node.set and not node.set.startswith("rows of ")]
     maps = list(translation.maps.values())
     if maps and brought:
@@ -65,9 +70,11 @@ def write_score(name: str, translation: Translation, given_ids: dict[str, str]) 
             f"{brought[0]} comes with each row of the batch, beside ids: the tensors of a score are of entities "
             "and relations. Make it a table, and hand in the ids of its rows."
         )
-    slots, sets = _own(brought) if brought else _roles(maps)
+    lengths = {f"rows of {name}": len(each.tensor) for name, each in translation.given.items() if each.tensor.dim()}
+    slots, sets = _own(brought) if brought else _roles(maps, lengths)
     sets = {each: sets.get(each) or sets[node.set] for each, node in used.items() if node.set}
     _same_lengths(translation, sets)
+    given = {**translation.given, **translation.numbers}
     names = set(used)
     heads, indices = [], dict[str, str]()
     for slot, usual in zip(slots, "hrt" if not brought else "ijk", strict=True):
@@ -75,14 +82,23 @@ def write_score(name: str, translation: Translation, given_ids: dict[str, str]) 
         heads.append(index)
         indices |= dict.fromkeys(slot, index)
     header = ", ".join(f"{index}: {of}" for index, of in zip(heads, _SETS, strict=True))
-    sayer = ScoreSayer(result.node, translation.nodes.names, names, indices)
-    last = sayer.root(result.node)
-    lines = [f'"Traced from the PyTorch module {name}"', *declarations(used, translation.given, sets), *sayer.lines]
-    body = "".join(f"    {line}\n" for line in [*lines, f"return {last}"])
+    sayer = ScoreSayer(results, translation.nodes.names, names, indices)
+    said = [sayer.root(each) for each in results]
+    heading = [f'"Traced from the PyTorch module {name}"', *declarations(used, given, sets)]
+    body = "".join(f"    {line}\n" for line in [*heading, *sayer.lines, f"return {', '.join(said)}"])
+    statements = [translation.nodes.lines_of(each, sayer.variables) for each in sayer.variables]
+    inline = [each for each in results if each not in sayer.variables]
+    returned = frozenset[Where]().union(*(translation.nodes.lines_of(each, sayer.variables) for each in inline))
     ids = {index: (OWN if brought else slot[0]) if slot else "" for index, slot in zip(heads, slots, strict=True)}
     text = f"score {name}({header}):\n{body}"
     return Written(
-        text, "score", ids, {each: bool(node.set) for each, node in used.items()}, result.shape, translation.set_dim
+        text,
+        "score",
+        ids,
+        {each: bool(node.set) for each, node in used.items()},
+        tuple(Result(each.shape, each.set_dim) for each in translation.results),
+        lines=(*[frozenset()] * (1 + len(heading)), *statements, returned),
+        numbers=translation.number_dims(used),
     )
 
 
@@ -95,6 +111,23 @@ def _same_lengths(translation: Translation, sets: dict[str, str]) -> None:
             raise TraceError(f"the rows of these tables are of one set, and their numbers differ: {said}.")
 
 
+Group = tuple[list[Map], set[str]]
+"""Maps to the same tables, and the tables' sets."""
+
+
+def _of_one_length(groups: list[Group], lengths: Mapping[str, int]) -> list[Group]:
+    """Three groups of a map each as two, where a head and a tail have tables of their own, of as many rows: the first
+    two that do. Which set a table is called of changes no number."""
+    if [len(group) for group, _ in groups] != [1, 1, 1]:
+        return groups
+    rows = [{lengths[of] for of in sets} for _, sets in groups]
+    for one, other in ((0, 2), (0, 1), (1, 2)):
+        if rows[one] == rows[other]:
+            both = groups[one][0] + groups[other][0], groups[one][1] | groups[other][1]
+            return [both, groups[3 - one - other]]
+    return groups
+
+
 def _own(brought: list[str]) -> tuple[list[list[str]], dict[str, str]]:
     """The rows that a batch brings, three of them head, relation and tail: by index, the tensors that it reads; and
     these tensors' sets. Each is a table with a row for each triple."""
@@ -102,15 +135,16 @@ def _own(brought: list[str]) -> tuple[list[list[str]], dict[str, str]]:
     return slots, {each: of for slot, of in zip(slots, _SETS, strict=True) for each in slot}
 
 
-def _roles(maps: list[Map]) -> tuple[list[list[str]], dict[str, str]]:
+def _roles(maps: list[Map], lengths: Mapping[str, int]) -> tuple[list[list[str]], dict[str, str]]:
     """Head, relation and tail: by index, the map that it is; and the names of the tables' sets. Maps to one table are
-    of one set, and so are tables of one map."""
-    groups: list[tuple[list[Map], set[str]]] = []
+    of one set, and so are tables of one map. `lengths` are the numbers of the sets' rows."""
+    groups: list[Group] = []
     for each in maps:
         met = [group for group in groups if group[1] & each.codomains]
         joined = [one for group in met for one in group[0]] + [each], each.codomains.union(*(of for _, of in met))
         groups = [group for group in groups if group not in met] + [joined]
     groups.sort(key=lambda group: (-len(group[0]), maps.index(group[0][0])))
+    groups = _of_one_length(groups, lengths)
     counts = [len(group) for group, _ in groups]
     if counts not in ([1], [2], [1, 1], [2, 1]):
         raise TraceError(

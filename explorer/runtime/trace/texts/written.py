@@ -3,33 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from explorer.runtime.trace.joins.joined import Fetched, Joined, Mixed, Placed, Typed, sources_of, stacks_of
 from explorer.runtime.trace.tapes.recorded import Given
+from explorer.runtime.trace.tapes.tape import Where
 from explorer.runtime.trace.values.expressions import Node, walk
 
 OWN = "each element's own"
 """In the place of a map's name: an element's own number."""
 
 
+class Result(NamedTuple):
+    """The shape of one of the module's results on the example, and the dimension that its rows are, NO_ROWS where none
+    is."""
+
+    shape: tuple[int, ...]
+    set_at: int
+
+
 @dataclass(frozen=True)
 class Written:
     """A text. `ids` says by which name the compiled module takes which map ("" for none), `tensors` which tensors it
-    has, and whether they are tables; `set_at` is the dimension of the module's result that its rows are, NO_ROWS where
-    none is; `counted` is a tensor with a row for each node."""
+    has, and whether they are tables; `results` are in the text's order; `counted` is a tensor with a row for each node,
+    or where there is none `counted_ids` a map with an id; `typed` are sets whose edges or rows are of types that a loop
+    gave them, and `homes` what the sets of rows are of a graph: node or edge; `numbers` are the tensors of what depends
+    on ids alone, with the dimension that their rows are;
+    `lines` are, by line of the text, the user's lines that ask for what it computes."""
 
     text: str
     family: str
     ids: Mapping[str, str]
     tensors: Mapping[str, bool]
-    shape: tuple[int, ...]
-    set_at: int
+    results: tuple[Result, ...]
     counted: str = ""
+    typed: tuple[Typed, ...] = ()
+    homes: Mapping[str, str] = field(default_factory=dict)
+    lines: tuple[frozenset[Where], ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    counted_ids: str = ""
+
+    @property
+    def own(self) -> Mapping[str, bool]:
+        """The tensors that a module, or a call, has itself: neither made of others nor of ids."""
+        made = {*stacks_of(self.typed), *self.made_of_ids, *self.padded}
+        return {name: table for name, table in self.tensors.items() if name not in made}
+
+    @property
+    def made_of_ids(self) -> set[str]:
+        """The tensors that count edges or tell whose they are, and those of numbers that depend on ids alone."""
+        made = set(self.numbers)
+        for each in self.typed:
+            made |= (
+                set(each.counts) if isinstance(each, Joined) else set(each.own) if isinstance(each, Mixed) else set()
+            )
+        return made
+
+    @property
+    def padded(self) -> Mapping[str, str]:
+        """The tensors that are made of another one's rows, with that one."""
+        return {name: source for each in self.typed for name, source in sources_of(each).items()}
+
+    def with_padded(self, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """The text's tensors, of which those are made of others."""
+        found = dict(tensors)
+        for each in self.typed:
+            if isinstance(each, Mixed | Fetched):
+                found |= each.with_rows(ids, tensors)
+        return {name: found[name] for name in self.tensors}
+
+    def nodes(self, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> int:
+        """How many nodes a call's graph has; `tensors` are by their names in the text."""
+        return len(tensors[self.counted] if self.counted else ids[self.counted_ids])
+
+    def given_by_ids(self, ids: Mapping[str, Any]) -> dict[str, Any]:
+        """Those tensors, with their rows first."""
+        over = {name: max(self.numbers.get(name, 0), 0) for name in self.made_of_ids}
+        return {name: ids[name].movedim(at, 0) if ids[name].dim() else ids[name] for name, at in over.items()}
+
+    def with_types(self, ids: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+        """Ids of the module's maps, with those of the typed sets and their counts. Raises ValueError where a row has no
+        type."""
+        found = dict(ids)
+        for each in self.typed:
+            if isinstance(each, Joined | Mixed):
+                found |= each.made(found)
+        edges = next((len(found[of]) for role, of in self.ids.items() if role in ("dst", "src") and of in found), 0)
+        for each in self.typed:
+            if isinstance(each, Placed):
+                found |= each.made(found, nodes if self.homes[each.of] == "node" else edges)
+        return found
 
 
-def used_tensors(result: Node) -> dict[str, Node]:
-    """By their names in the text, the tensors that a result is made of."""
-    leaves = [node for node in walk((result,)) if node.operator == "tensor"]
+def used_tensors(results: Iterable[Node]) -> dict[str, Node]:
+    """By their names in the text, the tensors that results are made of."""
+    leaves = [node for node in walk(tuple(results)) if node.operator == "tensor"]
     return {str(node.data[0]): node for node in leaves}
 
 

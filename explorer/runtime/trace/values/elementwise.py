@@ -78,12 +78,7 @@ def _fitted(nodes: Nodes, pieces: list[Value], rows: list[int], sizes: tuple[int
 
 def in_order(nodes: Nodes, node: Node, order: list[int]) -> tuple[Node, list[int]]:
     """An expression with its axes in the order of the result's, which they are numbered by."""
-    if order == sorted(order):
-        return node, order
-    turned = [*order[:-2], order[-1], order[-2]]
-    if turned != sorted(order):
-        raise Unsayable("dimensions are permuted that .T, of the last two, does not exchange")
-    return nodes.transposed(node), turned
+    return nodes.permuted(node, sorted(range(len(order)), key=order.__getitem__)), sorted(order)
 
 
 def _fits(order: list[int], sizes: tuple[int, ...]) -> bool:
@@ -110,7 +105,8 @@ def _repeated(nodes: Nodes, node: Node, order: list[int], sizes: tuple[int, ...]
         elif size <= MOST_STACKED:
             node = nodes.make("stack", (node,) * size, shape, node.set, (at,))
         else:
-            raise Unsayable("a dimension is repeated between others")
+            first = nodes.call("repeat", node, shape=(size, *node.shape), more=str(size))
+            node = nodes.permuted(first, [*range(1, at + 1), 0, *range(at + 1, len(shape))])
         order = sorted([*order, place])
     return node
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
+
+from explorer.runtime.trace.tapes.tape import Where
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +28,51 @@ class Nodes:
     def __init__(self) -> None:
         self._made: dict[object, Node] = {}
         self.names: dict[Node, str] = {}  # that the user's source gives an expression
+        self._lines: dict[Node, set[Where]] = {}
+        self._here: frozenset[Where] = frozenset()
 
     def make(
         self, operator: str, operands: tuple[Node, ...], shape: tuple[int, ...], of: str, data: tuple[object, ...] = ()
     ) -> Node:
         """An expression."""
         key = operator, operands, shape, of, data
-        return self._made.setdefault(key, Node(operator, operands, shape, of, data))
+        made = self._made.setdefault(key, Node(operator, operands, shape, of, data))
+        self._lines.setdefault(made, set()).update(self._here)
+        return made
+
+    @contextmanager
+    def asked_by(self, *lines: Where) -> Iterator[None]:
+        """What is made meanwhile is what these lines of the user's ask for."""
+        before, self._here = self._here, frozenset(lines)
+        try:
+            yield
+        finally:
+            self._here = before
+
+    @contextmanager
+    def in_place_of(self, *nodes: Node) -> Iterator[None]:
+        """What is made meanwhile is what the lines of these expressions ask for."""
+        with self.asked_by(*(line for node in nodes for line in self._lines.get(node, ()))):
+            yield
+
+    def lines_of(self, statement: Node, apart: Collection[Node]) -> frozenset[Where]:
+        """The user's lines that a statement computes, but for the expressions `apart`, which have their own."""
+        found, stack, seen = set[Where](), [statement], set[Node]()
+        while stack:
+            node = stack.pop()
+            seen.add(node)
+            if node.operator != "number":  # which is one wherever it is written
+                found |= self._lines.get(node, set())
+            stack += [each for each in node.operands if each not in seen and each not in apart]
+        return frozenset(found)
 
     def number(self, value: float) -> Node:
         """A number that is written in the text."""
         return self.make("number", (), (), "", (float(value),))
+
+    def together(self, results: Sequence[Node]) -> Node:
+        """All results of a text, as what is rewritten at once."""
+        return self.make("results", tuple(results), (), "")
 
     def call(self, name: str, *operands: Node, shape: tuple[int, ...], more: str = "") -> Node:
         """A function of the language, `more` being what follows its operands."""
@@ -46,6 +83,17 @@ class Nodes:
         if node.operator == "T":
             return node.operands[0]
         return self.make("T", (node,), (*node.shape[:-2], node.shape[-1], node.shape[-2]), node.set)
+
+    def permuted(self, node: Node, order: Sequence[int]) -> Node:
+        """The axes in another order: `order` are, for those of the result, the axes that they were."""
+        if node.operator == "permute":
+            order, node = [int(str(node.data[axis])) for axis in order], node.operands[0]
+        rank = len(node.shape)
+        if list(order) == list(range(rank)):
+            return node
+        if list(order) == [*range(rank - 2), rank - 1, rank - 2]:
+            return self.transposed(node)
+        return self.make("permute", (node,), tuple(node.shape[axis] for axis in order), node.set, tuple(order))
 
     def reshaped(self, node: Node, shape: tuple[int, ...]) -> Node:
         """The same elements in another shape."""

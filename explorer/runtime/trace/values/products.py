@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from explorer.runtime.trace.values.elementwise import elementwise, same_sets
+from explorer.runtime.trace.values.elementwise import elementwise, realized, same_sets
 from explorer.runtime.trace.values.expressions import Node, Nodes, set_of
 from explorer.runtime.trace.values.tensors import REPEATED, SET, Atom, Dimension, Unsayable, Value, common, viewed
 
@@ -42,6 +42,7 @@ def batched_product(nodes: Nodes, a: Value, b: Value) -> Value:
         for value in (a, b)
     )
     outer = len(factors)
+    a, b = (_joined(nodes, value) if len(dim) > 1 else value for value, dim in ((a, a.dims[-1]), (b, b.dims[-2])))
     if len(a.dims[-1]) > 1 or len(b.dims[-2]) > 1:
         raise Unsayable("the dimensions of a product are taken apart")
     known: dict[object, Atom] = {}
@@ -61,6 +62,12 @@ def batched_product(nodes: Nodes, a: Value, b: Value) -> Value:
         all_of(label for label, _ in _apart(n, d)) for n, d in (("row", a.dims[-2]), ("column", b.dims[-1]))
     )
     return Value(node, (all_of(range(outer)), rows, columns))
+
+
+def _joined(nodes: Nodes, value: Value) -> Value:
+    """A value whose axes are in the order of its dimensions, each of which is one where that can be."""
+    made = realized(nodes, value)
+    return viewed(nodes, made, made.shape)
 
 
 def _apart(name: str, dim: Dimension) -> list[tuple[object, Dimension]]:
@@ -122,16 +129,13 @@ def _shared_first(nodes: Nodes, node: Node, labels: Labels, shared: Labels) -> t
     """An operand whose batch dimensions are first."""
     if labels[: len(shared)] == shared:
         return node, labels
-    turned = [*labels[:-2], labels[-1], labels[-2]]
-    if turned[: len(shared)] != shared:
-        raise Unsayable("dimensions are permuted that .T, of the last two, does not exchange")
-    return nodes.transposed(node), turned
+    turned = [*shared, *(label for label in labels if label not in shared)]
+    return nodes.permuted(node, [labels.index(label) for label in turned]), turned
 
 
 def _inner(nodes: Nodes, node: Node, free: Labels, place: int) -> Node:
     """An operand whose inner dimension is the last, or the last but one."""
-    if free[place] == "inner":
-        return node
-    if free[-1 if place == -2 else -2] != "inner":
-        raise Unsayable("dimensions are permuted that .T, of the last two, does not exchange")
-    return nodes.transposed(node)
+    turned = [label for label in free if label != "inner"]
+    turned.insert(len(free) + place, "inner")
+    before = len(node.shape) - len(free)  # the batch's
+    return nodes.permuted(node, [*range(before), *(before + free.index(label) for label in turned)])

@@ -15,6 +15,8 @@ from math import prod
 from explorer.runtime.trace.values.expressions import Node, Nodes
 
 SET, REPEATED = -1, -2
+NO_ROWS = -1
+"""In the place of the dimension that the rows are: one of all elements has none."""
 
 
 class Unsayable(ValueError):
@@ -44,6 +46,11 @@ class Value:
         """The tensor's own."""
         return tuple(prod(atom.size for atom in dim) for dim in self.dims)
 
+    @property
+    def set_dim(self) -> int:
+        """The dimension that its rows are; NO_ROWS where it is one of all elements."""
+        return next((at for at, dim in enumerate(self.dims) if any(atom.axis == SET for atom in dim)), NO_ROWS)
+
     def place(self, dim: int) -> int:
         """A dimension that may be counted from the end, from the beginning."""
         return dim + len(self.dims) if dim < 0 else dim
@@ -51,6 +58,19 @@ class Value:
     def atoms(self) -> list[Atom]:
         """Those of all dimensions."""
         return [atom for dim in self.dims for atom in dim]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A tensor of complex numbers: its real and its imaginary parts."""
+
+    real: Value
+    imaginary: Value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The tensor's own."""
+        return max(self.real.shape, self.imaginary.shape, key=lambda shape: (len(shape), prod(shape)))
 
 
 def of_node(node: Node, shape: Sequence[int], over: int | None = None) -> Value:

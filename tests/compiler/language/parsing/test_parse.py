@@ -26,7 +26,7 @@ def test_spans_are_of_operators_and_extents_of_whole_expressions() -> None:
     program = parse(SCORE + "    return norm((E[h] - E[t]) @ P[r].T, 2)\n")
     returned = program.definitions[0].statements[0]
     assert isinstance(returned, syntax.Return)
-    call = returned.value
+    call = returned.values[0]
     assert isinstance(call, syntax.Call)
     assert (call.function.extent, call.extent) == (Span(2, 12, 2, 16), Span(2, 12, 2, 43))
     product = call.arguments[0].value
@@ -79,9 +79,9 @@ def test_an_empty_text_parses_to_nothing() -> None:
         ("return dot(E[h], , E[t])", "1:18-19", "expected an expression after ',', not ','"),
         ("return norm()+ * 3", "1:16-17", "expected an expression after '+', not '*'"),
         ("return E[]", "1:10-11", "expected an expression inside '[', not ']'"),
-        ("return E[h] E[t]", "1:13-14", "expected an operator between ']' and 'E'"),
-        ("return 2 x", "1:10-11", "expected an operator between '2' and 'x'"),
-        ("return 2x", "1:9-10", "expected an operator between '2' and 'x'"),
+        ("return E[h] E[t]", "1:13-14", "expected ',' or an operator between ']' and 'E'"),
+        ("return 2 x", "1:10-11", "expected ',' or an operator between '2' and 'x'"),
+        ("return 2x", "1:9-10", "expected ',' or an operator between '2' and 'x'"),
         ("return norm(E[h]", "1:12-13", "'(' is never closed"),
         ("return norm(E[h)", "1:14-15", "'[' is never closed"),
         ("return E[h])", "1:12-13", "')' has no bracket that it closes"),
@@ -104,7 +104,7 @@ def test_an_empty_text_parses_to_nothing() -> None:
         ("x", "1:1-2", "'x' begins no statement: a definition has 'param', 'input', assignments, 'for' and 'return'"),
         ("parm X[entity, D]", "1:1-5", "no line begins with 'parm': did you mean 'param'?"),
         ("retrun E[h]", "1:1-7", "no line begins with 'retrun': did you mean 'return'?"),
-        ("param X Y", "1:9-10", "expected ',' or '[' after 'X', not 'Y'"),
+        ("param X Y", "1:9-10", "expected ':', ',' or '[' after 'X', not 'Y'"),
         ("param X[entity, D", "1:8-9", "'[' is never closed"),
         ("if x:", "1:1-3", "the language has no branches: every row computes the same, and where(c, a, b) chooses"),
         ("for e g.edges():", "1:7-8", "expected 'in' after 'e', not 'g'"),
@@ -163,7 +163,7 @@ def test_a_broken_header_hides_its_body_only() -> None:
     text = "score f(h entity):\n    return nothing here\n" + SCORE + "    return nothing2\n"
     assert found(check(text)) == [
         ("1:11-17", "expected ':', ',', '=' or ')' after 'h', not 'entity'"),
-        ("2:20-24", "expected an operator between 'nothing' and 'here'"),
+        ("2:20-24", "expected ',' or an operator between 'nothing' and 'here'"),
         ("4:12-20", "unknown name 'nothing2'"),
     ]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from explorer.compiler.language.diagnostics import Collector, suggestion
+from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
 from explorer.compiler.language.names.builtins import Builtin
+from explorer.compiler.language.names.prelude import DIVIDING, divided_by, is_of_prelude
 from explorer.compiler.language.parsing import syntax
 
 
@@ -86,3 +87,23 @@ def _report_count(
     given = len(node.arguments)
     shown = f"{node.function.text}({', '.join(parameters)}{'' if most else ', ...'})"
     collector.report(f"'{node.function.text}' takes {count} {plural}, not {given}: {shown}", node.extent)
+
+
+def bind_division(
+    node: syntax.Call, helper: syntax.Definition, family: str, collector: Collector
+) -> tuple[syntax.Call, syntax.Definition] | None:
+    """`edge_softmax(g, "att", by=etype)`: the prelude's helper of each type's edges, and the call without the argument;
+    both as they are where it has none, nothing where it is wrong."""
+    sets = [argument for argument in node.arguments if argument.keyword and argument.keyword.text == DIVIDING]
+    if len(sets) != 1 or not is_of_prelude(helper):
+        return node, helper
+    by = sets[0].value
+    found = divided_by(helper, by.text) if isinstance(by, syntax.Name) and family == "layer" else None
+    if found is None:
+        message = f"'{node.function.text}' is divided by the type of edges: {DIVIDING}=etype"
+        fixes = [Fix("Use etype", by.extent, "etype")] if family == "layer" else []
+        detail = "" if family == "layer" else "A layer's edges have types; a matrix's nonzeros have none."
+        collector.report(message, by.extent, detail, fixes)
+        return None
+    others = tuple(argument for argument in node.arguments if argument not in sets)
+    return replace(node, arguments=others), found

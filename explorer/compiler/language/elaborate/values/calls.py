@@ -18,9 +18,11 @@ from explorer.compiler.language.parsing import syntax
 
 FOLDED: dict[str, Callable[[float], float]] = {
     "abs": abs,
-    **{name: getattr(math, name) for name in ELEMENTWISE if hasattr(math, name)},
+    **{name: getattr(math, name) for name in ELEMENTWISE if hasattr(math, name) and FUNCTIONS[name].arity == 1},
 }
 """Functions of a number that are computed now, so that `sqrt(D)` costs nothing in a row: those that Python has."""
+FOLDED_PAIRS: dict[str, Callable[[float, float], float]] = {"min": min, "max": max, "atan2": math.atan2}
+"""The same of two numbers."""
 
 Nodes = list[syntax.Expression]
 Values = list[Row | Constant]
@@ -245,16 +247,16 @@ class _Call:
         return self.builder.emit(self.site, operator, row.shape[:-1], row.depends, row.lines)
 
     def pair(self) -> Row | Constant | None:
-        """A function of two values; `min` and `max` of two numbers are one now."""
+        """A function of two values; of two numbers, some are one now."""
         left, right = self.values
         if self.given_axis is not None:
             message = f"'{self.site.label}' of two values goes element by element: an axis is of one value"
             self.report(message, None, f"Along a dimension it is {self.site.label}(x, axis={self.given_axis}).")
             return None
-        choose = {"min": min, "max": max}.get(self.function.name)
-        if isinstance(left, Constant) and isinstance(right, Constant) and choose is not None:
+        fold = FOLDED_PAIRS.get(self.function.name)
+        if isinstance(left, Constant) and isinstance(right, Constant) and fold is not None:
             self.builder.count_operation(self.site.span)
-            value = choose(left.value, right.value)
+            value = fold(left.value, right.value)
             return Constant(value, self.site.span, self.site.label)
         nodes = (self.nodes[0], self.nodes[1])
         return self.operations.elementwise(self.site, self.function.name, nodes, left, right)

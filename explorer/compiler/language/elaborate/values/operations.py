@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from operator import add, floordiv, mul, sub, truediv
+from operator import add, floordiv, mod, mul, sub, truediv
 
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
@@ -42,6 +42,7 @@ ARITHMETIC: dict[str, Callable[[int | float, int | float], int | float]] = {
     "*": mul,
     "/": truediv,
     "//": floordiv,
+    "%": mod,
 }
 
 Nodes = tuple[syntax.Expression, syntax.Expression]
@@ -89,6 +90,11 @@ class Operations:
         depends = frozenset([Dependency(group, group)] if group else [])
         return self.builder.emit(site, operator, row.shape, depends, row.lines)
 
+    def spread(self, site: OperationSite, row: Row, onto: Dependency) -> Row:
+        """A value as one of each element of a set that belongs to its own: a fact's on its negatives."""
+        operator = ir.Elementwise(origin=(site.span,), function="copy", operands=(row.name,))
+        return self.builder.emit(site, operator, row.shape, row.depends | {onto}, row.lines)
+
     def structure(self, site: OperationSite, name: str, index: Index) -> Row:
         """A number that the structure brings for each element of a set: `norm[edge]`, `in_degree[node]`."""
         operator = ir.Gather(origin=(site.span,), tensor=name, indices=(index.name,))
@@ -99,9 +105,10 @@ class Operations:
         if isinstance(left, Constant) and isinstance(right, Constant):
             return self._fold(node, left, right)
         site = OperationSite(node.operator, node.span, node.extent)
-        if node.operator == "//":
+        if node.operator in ("//", "%"):
             detail = "Rounded down, a quotient of values is floor(x / y)."
-            self.collector.report("'//' divides sizes, and values divide by '/'", node.span, detail)
+            message = f"'{node.operator}' divides sizes and indices, and values divide by '/'"
+            self.collector.report(message, node.span, detail)
             return None
         if node.operator == "@" or (node.operator == "*" and self._weighs_features(left, right)):
             return self.matrix_product(site, (node.left, node.right), left, right)
@@ -179,7 +186,7 @@ class Operations:
                 "'@' multiplies vectors and matrices: numbers take '*'", node.span, fixes=[Fix("Use *", node.span, "*")]
             )
             return None
-        if node.operator in ("/", "//") and b == 0:
+        if node.operator in ("/", "//", "%") and b == 0:
             self.collector.report("division by zero", node.span)
             return None
         if node.operator == "**":

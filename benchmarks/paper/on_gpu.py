@@ -1,0 +1,200 @@
+"""Figures of the papers that are times: measured on a GPU where there is one, settings in turns, caches flushed.
+
+Needs PyTorch and CuPy, which are imported only then. Every result is held against float64 where that fits the device
+and else against the first setting's; a table in which one is wrong says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from time import monotonic
+from typing import Any
+
+from benchmarks.paper.figure import Row, Table
+
+DEVICE = "cuda"
+REPEAT = 10
+EXACT_EDGES = 1_000_000
+"""Up to so many edges all of a layer fits in float64, an edge a row."""
+ALIKE = 1e-3
+"""Of two settings' results, the norm of the difference over that of the values: sums in another order, and edges that
+fall to either side of where a slope jumps, leaky ReLU's at 0: one of millions may be a 1,000th of a single element."""
+SECONDS = 40.0
+"""No graph is begun that much after a table's first: a table without it is better than none."""
+
+Options = Mapping[str, str | int | bool]
+Told = Mapping[str, Mapping[str, float | None]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Median milliseconds by setting, those without that failed, and whether all results were right."""
+
+    ms: Mapping[str, float]
+    right: bool
+
+
+@cache
+def clock() -> Any:
+    """The process's clock."""
+    from benchmarks._gpu_timing import Clock
+
+    return Clock()
+
+
+def give_back() -> None:
+    """Frees what earlier figures held on the device."""
+    import cupy
+    import torch
+
+    torch.cuda.empty_cache()
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
+def in_turns(problem: Any, programs: Mapping[str, Any], check: Callable[[Any], float], most: float) -> Measured:
+    """The programs' times on a problem's inputs, whose results a check gives the errors of: `most` is right."""
+    from benchmarks._gpu_measuring import bind, outcome
+
+    runs: dict[str, Callable[[], Any]] = {}
+    right, first = True, None
+    for name, program in programs.items():
+        own = replace(problem, program=program)
+        bound = bind(own)
+        bound.launch()
+        result, gradients = outcome(own, bound)
+        found = {"": result, **gradients}
+        first = first or {key: value.clone() for key, value in found.items()}
+        right = right and check(result) <= most and all(_apart(found[key], first[key]) <= ALIKE for key in first)
+        runs[name] = bound.launch
+    times = clock().interleave(runs, REPEAT)
+    told = {name: samples.to_json() for name, samples in times.items()}
+    failed = any("error" in each for each in told.values())
+    return Measured({name: each["ms"] for name, each in told.items() if "ms" in each}, right and not failed)
+
+
+def _apart(got: Any, want: Any) -> float:
+    """The norm of the difference over that of the values, in float64."""
+    difference = (got - want).double().norm()
+    return float(difference / want.double().norm().clamp(min=1e-30))
+
+
+def layer_times(
+    layer: str, data: str, sizes: Mapping[str, int], settings: Mapping[str, Options], grad: bool
+) -> Measured:
+    """A layer's times on a graph under each of some settings."""
+    from benchmarks._gpu_inputs import drawn, relational_graph
+    from benchmarks._gpu_peers import LAYERS
+    from benchmarks._gpu_rows import LAYER_TOLERANCE, Problem, relative_error
+
+    structure, edges = relational_graph(data, "", DEVICE)
+    give_back()
+    fixed = tuple(sizes.items())
+    programs = {name: layer_program(layer, fixed, grad, tuple(chosen.items())) for name, chosen in settings.items()}
+    first = next(iter(programs.values()))
+    tensors = drawn(first.graph, structure.counts, DEVICE)
+    want = None
+    if len(edges.src) <= EXACT_EDGES:
+        want = LAYERS[layer]({name: tensor.double() for name, tensor in tensors.items()}, edges)
+    problem = Problem(first, structure, tensors, {}, lambda *_: 0.0)
+    most = LAYER_TOLERANCE
+    return in_turns(problem, programs, lambda got: 0.0 if want is None else relative_error(got, want), most)
+
+
+@cache
+def layer_program(
+    layer: str, sizes: tuple[tuple[str, int], ...], grad: bool, options: tuple[tuple[str, Any], ...]
+) -> Any:
+    """A layer compiled once for graphs of any size, so that few kernels are made for many graphs."""
+    from benchmarks._gpu_rows import LayerRow
+
+    return LayerRow(name=layer, model=layer).compiled(f"rgnn/{layer}", dict(sizes), grad=grad, **dict(options))
+
+
+def speed_ups(layer: str, sizes: Mapping[str, int], settings: Mapping[str, Options], grad: bool, told: Told) -> Table:
+    """A layer's time in the first setting, and how many times as fast the others are, on the graphs that something is
+    published of: by graph and setting, None where the paper's code had no room."""
+    plain, *others = settings
+    columns = (f"{plain}, ms", *(f"speed, {setting}" for setting in others))
+    began, rows, right, left_out = monotonic(), list[Row](), True, list[str]()
+    for data, published in told.items():
+        if monotonic() - began > SECONDS:
+            left_out.append(data)
+            continue
+        found = layer_times(layer, data, sizes, settings, grad)
+        right = right and found.right
+        ours = {columns[0]: found.ms[plain]} if plain in found.ms else {}
+        known = [name for name in others if {plain, name} <= found.ms.keys()]
+        ours |= {f"speed, {name}": found.ms[plain] / found.ms[name] for name in known}
+        theirs = {f"speed, {name}": speed for name, speed in published.items() if speed is not None}
+        rows.append(Row(data, ours, theirs))
+    note = (
+        f"Medians of {REPEAT} with cold caches, of kernels that are compiled once for all graphs; the paper's are of an"
+        " RTX 3090. What is plain here is fused as well, so that less is left to gain."
+    )
+    note += f" Left out, after {SECONDS:.0f} s: {', '.join(left_out)}." if left_out else ""
+    return Table("measured", columns, rows, note, "plain over optimised", ".3f", right=right)
+
+
+def by_dimension(layers: Mapping[str, Callable[[int], Mapping[str, int]]], data: str) -> Table:
+    """Hector's Figure 11: times at 32, 64 and 128, and over those at half the dimension."""
+    dims = (32, 64, 128)
+    columns = (*(f"{dim}, ms" for dim in dims), *(f"{dim} over {dim // 2}" for dim in dims[1:]))
+    rows, right = [], True
+    for layer, sizes in layers.items():
+        for grad, task in ((False, "inference"), (True, "training")):
+            both = {"reorder": True, "compact": True}
+            found = {dim: layer_times(layer, data, sizes(dim), {"C+R": both}, grad) for dim in dims}
+            right = right and all(each.right for each in found.values())
+            ms = {dim: each.ms["C+R"] for dim, each in found.items() if each.ms}
+            ours = {f"{dim}, ms": value for dim, value in ms.items()}
+            both_known = [dim for dim in dims[1:] if {dim, dim // 2} <= ms.keys()]
+            ours |= {f"{dim} over {dim // 2}": ms[dim] / ms[dim // 2] for dim in both_known}
+            rows.append(Row(f"{layer.upper()}, {task}", ours))
+    note = (
+        f"On {data}, compact and reordered, medians of {REPEAT} with cold caches. The paper says that doubling the"
+        " dimensions takes less than twice the time; its bars are a drawing, and Figure 12's IPC needs a profiler."
+    )
+    return Table("measured", columns, rows, note, form=",.3f", right=right)
+
+
+def sparse_times(model: str, size: int, settings: Mapping[str, Options]) -> Measured:
+    """Times of SpMM or SDDMM on arxiv's counts with degrees of a power law, by setting; of SpMM cuSPARSE's too."""
+    from benchmarks._gpu_rows import MatrixRow
+
+    row = MatrixRow(name=model, model=model, nodes=169_343, nonzeros=1_166_243, size=size)
+    problem = row.problem(DEVICE, "")
+    counts = {"rows": row.nodes, "cols": row.nodes, "nonzeros": row.nonzeros}
+    made: Any = row.compiled  # which takes numbers too
+    programs = {name: made(f"embedding/{model}", {"D": size}, counts, **o) for name, o in settings.items()}
+    return in_turns(problem, programs, lambda got: problem.check(got, {}), row.tolerance)
+
+
+def tile_times(settings: Mapping[str, Options], size: int) -> Table:
+    """G-Sparse's tiles of SpMM (§III-B) as times."""
+    columns = ("ms", "over a warp a row")
+    found = sparse_times("spmm", size, {name: {"split": "rows", **options} for name, options in settings.items()})
+    first = next(iter(found.ms.values()), 1.0)
+    rows = [Row(name, {columns[0]: ms, columns[1]: ms / first}) for name, ms in found.ms.items()]
+    note = (
+        f"SpMM of arxiv's counts, {size} wide, rows shared out, degrees of a power law; medians of {REPEAT} with cold"
+        " caches. `explorer bench gpu --only SpMM` has the usual schedule beside cuSPARSE."
+    )
+    return Table("measured", columns, rows, note, form=",.4f", right=found.right)
+
+
+def lane_times() -> Table:
+    """G-Sparse's lane widths of SDDMM (Algorithm 3) as times, by the features of a row."""
+    lanes = (2, 4, 8, 16, 32)
+    columns = tuple(f"kLaneWidth = {width}, ms" for width in lanes)
+    rows, right = [], True
+    for size in (8, 32, 128, 256):
+        found = sparse_times("sddmm", size, {f"kLaneWidth = {width}, ms": {"lanes": width} for width in lanes})
+        right = right and found.right
+        rows.append(Row(f"{size} features", found.ms))
+    note = (
+        f"SDDMM of arxiv's counts, degrees of a power law; medians of {REPEAT} with cold caches. The excerpt's Table IV"
+        " has no numbers that could stand beside these."
+    )
+    return Table("measured", columns, rows, note, form=",.4f", right=right)

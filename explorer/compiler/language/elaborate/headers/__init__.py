@@ -1,0 +1,1 @@
+"""What definitions are over, by their headers."""

@@ -1,0 +1,134 @@
+"""The maps that a text declares, `map when: edge -> time`, and those that it computes of ids, `i // M`: as arrays."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from explorer.compiler.ir.graph import Graph, IndexMap, plural
+from explorer.compiler.ir.index_sets import factors, is_given, is_of_fact
+from explorer.runtime.data.graphs import DeclaredMap, RelationalGraph
+from explorer.runtime.data.triples import Ids, InputError
+from explorer.runtime.encode.graph import DOMAINS, MEMORY_LIMIT, Encodings, encode
+
+DRAWN = 1_000
+"""The elements of a set that no data has, as times or users: ids of it are drawn."""
+
+
+def declared_in(graph: Graph) -> list[IndexMap]:
+    """The maps that a text declares, beside those of its facts, its graph, its lists or its matrix."""
+    if graph.family == "score":
+        return [entry for entry in graph.maps if is_given(entry) and not is_of_fact(entry)]
+    own = [entry.name for entry in graph.maps[:2]] if graph.family == "op" else DOMAINS
+    return [entry for entry in graph.maps if is_given(entry) and entry.name not in own]
+
+
+def declared_maps(
+    graph: Graph, inputs: Mapping[str, Any], sizes: Mapping[str, int], known: Mapping[str, int]
+) -> dict[str, DeclaredMap]:
+    """The declared maps as they are given, by name, checked. `sizes` are those of the data's own sets, `known` those
+    that tensors tell of others. Raises InputError."""
+    return {entry.name: _given(entry, inputs, sizes, known) for entry in declared_in(graph)}
+
+
+def _given(
+    entry: IndexMap, inputs: Mapping[str, Any], sizes: Mapping[str, int], known: Mapping[str, int]
+) -> DeclaredMap:
+    if entry.name not in inputs:
+        raise InputError(f"There is no array for {entry.name}.")
+    ids, length = ids_of(inputs[entry.name], entry.name), sizes[entry.domain]
+    if len(ids) != length:
+        raise InputError(f"{entry.name} has {len(ids):,} entries, but there are {length:,} {plural(entry.domain)}.")
+    count = sizes.get(entry.codomain, known.get(entry.codomain, least(ids)))
+    check_ids(entry.name, ids, count)
+    return DeclaredMap(entry.domain, entry.codomain, count, ids)
+
+
+def drawn_maps(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, DeclaredMap]:
+    """Ids for each declared map, by name: uniform, into DRAWN elements where the set is not the data's own, the same
+    for the same arguments. `sizes` are those of the data's own sets."""
+    found = {}
+    for entry in declared_in(graph):
+        random = np.random.default_rng([seed, zlib.crc32(entry.name.encode())])
+        count = sizes.get(entry.codomain, DRAWN)
+        ids = random.integers(0, max(1, count), size=sizes[entry.domain], dtype=np.int32)
+        found[entry.name] = DeclaredMap(entry.domain, entry.codomain, count, ids)
+    return found
+
+
+def encoded(data: RelationalGraph, graph: Graph, limit: int = MEMORY_LIMIT) -> Encodings:
+    """A layer's data, encoded, with the maps that the layer computes of its ids. Raises InputError."""
+    found = encode(data, limit, [entry.domain for entry in graph.maps if entry.divided])
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.divided}
+    found.maps |= made_maps(graph, found.maps, found.counts)
+    found.counts |= made_sizes(graph.maps, found.counts)
+    return replace(found, domains={**found.domains, **ends})
+
+
+def made_maps(graph: Graph, maps: Mapping[str, Ids], counts: Mapping[str, int]) -> dict[str, Ids]:
+    """The maps that are computed of ids, by name. `maps` are the data's, `counts` the sizes of the sets that these lead
+    from."""
+    return {entry.name: made_map(entry, maps, counts) for entry in graph.maps if entry.divided}
+
+
+def made_map(entry: IndexMap, maps: Mapping[str, Ids], counts: Mapping[str, int]) -> Ids:
+    """The ids that are computed of those of a path of maps, or of each element's own number."""
+    (path,) = entry.paths
+    ids = np.arange(counts[entry.domain], dtype=np.int32)
+    for step in path.split("."):
+        ids = ids if step == entry.domain else maps[step][ids]
+    return np.ascontiguousarray(entry.divide(ids), dtype=np.int32)
+
+
+def made_sizes(maps: Sequence[IndexMap], counts: Mapping[str, int]) -> dict[str, int]:
+    """How many elements the sets have that computed ids lead to: as many as there may be such ids, or more where
+    `counts` says so."""
+    leads_to = {entry.name: entry.codomain for entry in maps}
+    sizes: dict[str, int] = {}
+    for entry in maps:
+        if entry.divided:
+            end = entry.paths[0].rpartition(".")[2]
+            count = max(entry.count(counts[leads_to.get(end, end)]), counts.get(entry.codomain, 0))
+            sizes[entry.codomain] = max(count, sizes.get(entry.codomain, 0))
+    return sizes
+
+
+def check_ids(name: str, ids: Ids, limit: int) -> None:
+    """Raises InputError unless all are below the limit."""
+    if len(ids) and not (ids.min() >= 0 and ids.max() < limit):
+        place = int(np.flatnonzero((ids < 0) | (ids >= limit))[0])
+        raise InputError(f"{name}[{place}] is {ids[place]}, which is not in 0 to {limit - 1}.")
+
+
+def ids_of(values: Any, name: str) -> Ids:
+    """Ids as a caller gives them, int32. Raises InputError for what is no list of them."""
+    array = np.asarray(values)
+    if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or not array.size):
+        raise InputError(f"{name} has the shape {list(array.shape)} and holds {array.dtype}, not a list of ids.")
+    if array.size and not (array.min() >= -(2**31) and array.max() < 2**31):
+        raise InputError(f"{name} holds ids that do not fit in 32 bits.")
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def least(ids: Ids) -> int:
+    """The fewest elements that a set has which these are of."""
+    return int(ids.max(initial=-1)) + 1
+
+
+def read_off(inputs: Mapping[str, Any], graph: Graph) -> dict[str, int]:
+    """The sizes of sets that the given tensors have rows for; of a set over which there is none, as many elements as
+    the tables of their quotients are for, `T[e.when // 24]`."""
+    known: dict[str, int] = {}
+    for tensor in graph.tensors:
+        if tensor.name in inputs:
+            known.update(zip(tensor.sets, np.shape(inputs[tensor.name]), strict=False))
+    spanned: dict[str, int] = {}
+    for entry in graph.maps:
+        if [operator for operator, _ in entry.divided] == ["//"] and entry.codomain in known:
+            (end,), ((_, number),) = factors(graph, entry), entry.divided
+            spanned[end] = max(known[entry.codomain] * number, spanned.get(end, 0))
+    return {**spanned, **known}

@@ -1,0 +1,1 @@
+"""Several sets of edges, as a loop over relations makes them, brought into one set of typed edges."""

@@ -1,0 +1,92 @@
+"""The papers' figures that are times, with what measures them pretended: inputs, checks, ratios, and what fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmarks import _gpu_peers, _gpu_rows, papers
+from benchmarks._gpu_inputs import relational_graph
+from benchmarks.paper import gsparse, hector, on_gpu
+from benchmarks.paper.on_gpu import Measured
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[str], Callable[[Any], float], float]]:
+    """Measures nothing: inputs are made on the CPU, and a setting takes as many ms as its place. Gives what each call
+    would have measured."""
+    found = []
+
+    def in_turns(problem: Any, programs: Mapping[str, Any], check: Callable[[Any], float], most: float) -> Measured:
+        for program in programs.values():
+            arrays, _ = program.arrays(problem.structure, problem.counts, problem.tensors)
+            assert {buffer.name for buffer in program.inputs} <= set(arrays)
+        found.append((problem, list(programs), check, most))
+        return Measured({name: float(place) for place, name in enumerate(programs, 1)}, True)
+
+    monkeypatch.setattr(on_gpu, "DEVICE", "cpu")
+    monkeypatch.setattr(on_gpu, "give_back", lambda: None)
+    monkeypatch.setattr(on_gpu, "in_turns", in_turns)
+    return found
+
+
+@pytest.mark.parametrize("layer", ["rgat", "hgt"])
+@pytest.mark.parametrize("task", ["inference", "training"])
+def test_table_5_takes_each_setting_of_each_graph(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch, layer: str, task: str
+) -> None:
+    monkeypatch.setattr(hector, "SPEEDUPS", {(layer, task): {"aifb": (0.8, None, 0.84)}})
+    table = hector.speeds_5(layer, task)
+    ((problem, settings, check, most),) = calls
+    assert settings == ["U", "C", "R", "C+R"]
+    plain = _gpu_peers.LAYERS[layer](problem.tensors, relational_graph("aifb", "", "cpu")[1])
+    assert check(plain) <= most < check(plain * 1.01)
+    (row,) = table.rows
+    assert row.ours == {"U, ms": 1.0, "speed, C": 1 / 2, "speed, R": 1 / 3, "speed, C+R": 1 / 4}
+    assert row.published == {"speed, C": 0.8, "speed, C+R": 0.84}
+    assert table.source == "measured"
+
+
+def test_graphs_for_which_no_time_is_left_are_named(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_gpu, "SECONDS", -1.0)
+    table = on_gpu.speed_ups("rgat", {}, {"U": {}}, False, {"aifb": {}, "mag": {}})
+    assert not table.rows
+    assert "aifb, mag" in table.note
+
+
+def test_tiles_and_lanes_are_those_that_are_counted(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"nodes": 50, "nonzeros": 300}
+    made = _gpu_rows.MatrixRow
+    monkeypatch.setattr(_gpu_rows, "MatrixRow", lambda **given: made(**{**given, **small}))
+    table = on_gpu.tile_times(gsparse.SETTINGS, 32)
+    assert [row.label for row in table.rows] == list(gsparse.SETTINGS)
+    assert calls[0][1] == list(gsparse.SETTINGS)
+    assert [row.label for row in on_gpu.lane_times().rows] == [f"{size} features" for size in (8, 32, 128, 256)]
+
+
+def test_the_ratio_of_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def times(layer: str, data: str, sizes: Mapping[str, int], settings: Any, grad: bool) -> Measured:
+        return Measured({"C+R": float(sizes["D"]) ** 2}, right=layer != "hgt")
+
+    monkeypatch.setattr(on_gpu, "layer_times", times)
+    table = on_gpu.by_dimension({"rgat": lambda dim: {"D": dim}}, "bgs")
+    assert table.rows[0].ours["64 over 32"] == 4
+    assert table.right
+    assert not on_gpu.by_dimension({"hgt": lambda dim: {"D": dim}}, "bgs").right
+
+
+def test_a_figure_that_fails_says_so_and_the_others_are_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(papers, "missing_gpu", lambda: "")
+    monkeypatch.setattr(on_gpu, "layer_times", lambda *_: 1 / 0)
+    assert papers.main(["hector", "table3", "fig11", "fig8", "--json"]) == 1
+    found = {each["figure"]: each for each in json.loads(capsys.readouterr().out)["papers"]["hector"]}
+    assert found["fig11"]["needs"].startswith("it failed on the GPU: ZeroDivisionError")
+    assert "rows" in found["table3"]
+    assert "needs" in found["fig8"]

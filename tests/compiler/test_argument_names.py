@@ -1,0 +1,84 @@
+"""A score's arguments may be called anything: also what ascending arrays of a graph, a list or a matrix are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import explorer
+from explorer.compiler.ir.set_maps import SORTED_MAPS
+from tests.emulator.launch import launch
+
+B, ENTITIES, RELATIONS, D = 60, 9, 4, 32
+RANDOM = np.random.default_rng(3)
+IDS = [RANDOM.integers(0, rows, B) for rows in (ENTITIES, RELATIONS, ENTITIES)]
+TABLES = {
+    "E": RANDOM.normal(size=(ENTITIES, D)).astype(np.float32),
+    "R": RANDOM.normal(size=(RELATIONS, D)).astype(np.float32),
+    "P": RANDOM.normal(size=(RELATIONS, D, D)).astype(np.float32),
+}
+UPSTREAM = RANDOM.normal(size=B).astype(np.float32)
+NAMES = [("dst", "bag", "row"), ("query", "dst_pair", "src"), ("src_pair_etype", "dst_pair_node", "col")]
+
+
+def text(head: str, relation: str, tail: str) -> str:
+    return f"""dim D = {D}
+
+score Named({head}: entity, {relation}: relation, {tail}: entity):
+    param E[entity, D]
+    param R[relation, D]
+    param P[relation, D, D]
+    return dot((E[{head}] - E[{tail}]) @ P[{relation}], R[{relation}])
+"""
+
+
+def expected() -> tuple[Any, dict[str, Any]]:
+    """The scores and the gradients, in float64."""
+    head, relation, tail = (torch.from_numpy(ids) for ids in IDS)
+    tables = {name: torch.tensor(array, dtype=torch.float64, requires_grad=True) for name, array in TABLES.items()}
+    rows = tables["E"][head] - tables["E"][tail]
+    scores = (torch.einsum("bd,bdk->bk", rows, tables["P"][relation]) * tables["R"][relation]).sum(1)
+    scores.backward(torch.from_numpy(UPSTREAM).double())
+    return scores.detach().numpy(), {
+        name: table.grad.numpy() for name, table in tables.items() if table.grad is not None
+    }
+
+
+def close(got: Any, want: Any) -> None:
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-5 * np.abs(want).max())
+
+
+def test_every_map_that_ascends_is_tried() -> None:
+    assert SORTED_MAPS.keys() <= {name for names in NAMES for name in names}
+
+
+@pytest.mark.parametrize("names", NAMES, ids=" ".join)
+@pytest.mark.parametrize("inspect", ["true", "chunks"])
+def test_scores_and_gradients(names: tuple[str, str, str], inspect: str) -> None:
+    """Nothing takes a batch for sorted."""
+    inputs = {**dict(zip(names, IDS, strict=True)), **TABLES}
+    scores, gradients = expected()
+    plain = explorer.compile(text(*names), options={"inspect": inspect})
+    made = explorer.compile(text(*names), options={"inspect": inspect, "grad": True})
+    for on in ("graph", "loops", "kernels", "cpu", "dae"):
+        close(plain.run(inputs, on), scores)
+        result, found = made.run(inputs, on, grad=UPSTREAM)
+        close(result, scores)
+        assert found.keys() == gradients.keys()
+        for name, want in gradients.items():
+            close(found[name], want)
+
+
+@pytest.mark.parametrize("names", NAMES[:1], ids=" ".join)
+def test_the_cuda(names: tuple[str, str, str]) -> None:
+    inputs = {**dict(zip(names, IDS, strict=True)), **TABLES}
+    scores, gradients = expected()
+    close(launch(explorer.compile(text(*names)), inputs)[0], scores)
+    made = explorer.compile(text(*names), options={"grad": True})
+    arrays, finish = made.encode(made, inputs, UPSTREAM)
+    _, found = finish(*launch(made, arrays))
+    for name, want in gradients.items():
+        close(found[name], want)

@@ -1,0 +1,72 @@
+"""Chunks of edges with candidates and with gradients on the emulator: no race, nothing read before it is written, the
+reference's numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+
+from benchmarks._checked_cases import BATCHES, Case
+from benchmarks.gpu_check import Setting, check, check_gradients, compiled
+from tests.compiler.random_models import model_texts
+from tests.compiler.schedule.test_chunks import PASTED
+from tests.emulator.cases import as_parameters
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "kge"
+TEXTS = [*((path).read_text() for path in sorted(EXAMPLES.glob("*.emb"))), PASTED]
+SETTINGS = (
+    (8, {"inspect_group": "1", "inspect_edges": "6"}),
+    (33, {"inspect_group": "2", "inspect_edges": "2", "inspect_block": "32", "inspect_cached": "1"}),
+    (72, {"inspect_group": "4", "inspect_edges": "64", "inspect_cached": "3"}),
+)
+NEGATIVES = ("tail:1", "tail:5", "head:9")
+
+
+def cases(grad: str, kinds: tuple[str, ...]) -> list[Case]:
+    return [
+        Case(text, size, batch, {"inspect": "chunks", "negatives": kind, "grad": grad, **options})
+        for text in TEXTS
+        for size, options in SETTINGS
+        for batch in BATCHES
+        for kind in kinds
+    ]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("case", as_parameters(cases("false", NEGATIVES)))
+def test_candidates(emulated: Setting, case: Case) -> None:
+    program: Any = compiled(case).stages["kernels"].program
+    assert "template chunks" in compiled(case).stages["kernels"].text, program
+    outcome = check(emulated, case)
+    assert outcome["agrees"], outcome
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("case", as_parameters(cases("true", ("none", *NEGATIVES))))
+def test_gradients(emulated: Setting, case: Case) -> None:
+    assert "template chunks" in compiled(case).stages["kernels"].text
+    outcome = check_gradients(emulated, case)
+    assert outcome["agrees"], outcome
+
+
+FEW = {"inspect": "chunks", "inspect_edges": "6", "inspect_group": "2", "inspect_block": "32"}
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("times", [1, pytest.param(12, marks=pytest.mark.sweep)])
+def test_random_scores(emulated: Setting, times: int) -> None:
+    @settings(max_examples=8 * times)
+    @given(model_texts(), st.sampled_from(("none", *NEGATIVES)), st.sampled_from(("false", "true")))
+    def agrees(text: str, negatives: str, grad: str) -> None:
+        note(text)
+        case = Case(text, 0, 20, FEW | {"negatives": negatives, "grad": grad})
+        outcome = (check_gradients if grad == "true" else check)(emulated, case)
+        assume(not np.isnan(outcome.get("error", 0.0)))  # where what is wanted is no number
+        assert outcome["agrees"], outcome
+
+    agrees()

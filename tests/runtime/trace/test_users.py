@@ -1,0 +1,66 @@
+"""Modules in the style of what people write become texts, and replacements with their results and gradients."""
+
+from __future__ import annotations
+
+import pytest
+
+import explorer
+
+torch = pytest.importorskip("torch", reason="what is traced is PyTorch's, which this machine does without")
+
+from tests.runtime.trace.held import hold, redraw  # noqa: E402
+from tests.runtime.trace.relation_modules import kinds  # noqa: E402
+from tests.runtime.trace.user_modules import LAYERS, SCORES  # noqa: E402
+
+
+def batch(count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(0, most, (count,), generator=generator) for most in (9, 4, 9)]
+
+
+def drawn(takes, nodes, edges, seed):
+    made = kinds(nodes, edges, seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+    made["position"] = torch.randn(nodes, 3, generator=generator)
+    made["ids"] = torch.randint(0, 30, (nodes,), generator=generator)
+    return [made[each] for each in takes.split()] if isinstance(takes, str) else takes(made)
+
+
+@pytest.mark.parametrize("made", SCORES)
+def test_a_score_has_the_results_and_gradients_on_other_batches(made) -> None:
+    torch.manual_seed(0)
+    module = made()
+    found = explorer.trace(module, *batch(7, 0))
+    redraw(module, 3)
+    for count in (11, 4):
+        hold(module, found.module(), batch(count, count))
+
+
+@pytest.mark.parametrize("made", LAYERS)
+def test_a_layer_has_the_results_and_gradients_on_other_graphs(made) -> None:
+    torch.manual_seed(0)
+    module = made()
+    found = explorer.trace(module, *drawn(LAYERS[made], 7, 13, 0))
+    redraw(module, 3)
+    for nodes, edges in ((23, 61), (12, 12), (9, 2)):
+        hold(module, found.module(), drawn(LAYERS[made], nodes, edges, nodes))
+
+
+def test_rows_of_all_nodes_are_multiplied_in_one_sum() -> None:
+    text = explorer.trace(*of("Everywhere")).text
+    assert "for n in g.nodes())" in text
+
+
+def test_a_graph_of_two_sets_of_nodes_is_refused() -> None:
+    class Bought(torch.nn.Module):
+        def forward(self, users, items, edges):
+            return items + torch.zeros_like(items).index_add(0, edges[1], users[edges[0]])
+
+    users, items = torch.randn(7, 4), torch.randn(11, 4)
+    with pytest.raises(ValueError, match="several sets of them, as from users to items"):
+        explorer.trace(Bought(), users, items, torch.randint(0, 7, (2, 13)))
+
+
+def of(name):
+    made = next(each for each in LAYERS if each.__name__ == name)
+    return [made(), *drawn(LAYERS[made], 7, 13, 0)]
