@@ -79,7 +79,8 @@ def test_time_on_the_processor_is_measured_by_kernel_and_apportioned(open_page: 
     assert kernels.count() > 4
     expect(kernels.first).to_contain_text("RGAT_0")
     assert violations(page, axe) == []
-    spent.get_by_role("button", name="edge_softmax").first.click()
+    operations = spent.locator(".by").first.locator("tbody tr:not(.rest) button")
+    operations.first.click()  # whichever took long enough to be above the fold
     tell(page)
     expect(page.locator('[data-cost="cpu"]')).to_contain_text(re.compile(r"[\d.]+ ms of [\d.]+ ms, [\d.]+ %"))
     expect(page.locator('[data-cost="cpu"]')).to_contain_text("apportioned")
