@@ -18,8 +18,8 @@ score Product(h: entity, r: relation, t: entity):
     return sum(E[h] * (P[r] @ E[t]))
 """
 LONG = {"text": PRODUCT, "data": "tiny.tsv", "batch": 60_000, "repeat": 1_000}
-"""A run of 8 TFLOP, which no processor has done before what is said to it here has come: minutes of two cores' time. Its
-parameters are small, and what is checked of it is."""
+"""A run of 8 TFLOP, which no host has done before what is said of it here has come: minutes of two cores' time. Its
+parameters are small, and so is what is checked of it."""
 
 
 def order(run: int, text: str, **changes: Any) -> dict[str, Any]:
