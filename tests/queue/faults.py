@@ -122,16 +122,16 @@ class Killer:
         self.killed["workers"] += 1
 
 
-async def follow(queue: StreamQueue, number: int, sessions: int) -> list[Event]:
+async def follow(queue: StreamQueue, number: int, sessions: int, seconds: float) -> list[Event]:
     """One run, asked for again where the line is full of its session's."""
-    request = {"name": str(number), "on": "cpu", "data": "", "seconds": 0.05, "data_dir": None}
+    request = {"name": str(number), "on": "cpu", "data": "", "seconds": seconds, "data_dir": None}
     return [event async for event in queue.submit(f"session {number % sessions}", request).events()]
 
 
 async def endure(
-    url: str, runs: int, faults: int, workers: int = 3, seed: int = 0, seconds_between: float = 0.3
+    url: str, runs: int, faults: int, workers: int = 3, seed: int = 0, seconds_between: float = 0.3, each: float = 0.05
 ) -> dict[str, Any]:
-    """What became of so many runs, of ten sessions, while so many were killed."""
+    """What became of so many runs of `each` so many seconds, of ten sessions, while so many were killed."""
     broker = Broker(connect(url), longest=runs, of_one=runs)
     queue = StreamQueue(broker, 30.0, tell_seconds=1.0)
     queue.open()
@@ -143,7 +143,7 @@ async def endure(
 
         async def one(number: int) -> list[Event]:
             async with at_once:
-                return await follow(queue, number, 10)
+                return await follow(queue, number, 10, each)
 
         found = await asyncio.gather(*map(one, range(runs)))
         killing.cancel()

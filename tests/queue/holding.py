@@ -10,7 +10,7 @@ from typing import Any
 from explorer.queue.broker import Broker
 from explorer.queue.client import StreamQueue
 from explorer.queue.job import Job
-from explorer.queue.supervisor import Offer, Supervisor
+from explorer.queue.supervisor import LEASE_SECONDS, Offer, Supervisor
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.runtime.workers.pool import WorkerLostError
@@ -64,7 +64,7 @@ async def queue_of(broker: Broker, **settings: Any) -> AsyncIterator[StreamQueue
 
 @asynccontextmanager
 async def worker_of(
-    broker: Broker, pool: Any, offer: Offer = ALL, lease_seconds: float = 0.4
+    broker: Broker, pool: Any, offer: Offer = ALL, lease_seconds: float = LEASE_SECONDS
 ) -> AsyncIterator[asyncio.Task[None]]:
     serving = asyncio.create_task(Supervisor(broker, pool, offer, lease_seconds).serve())
     try:

@@ -25,7 +25,7 @@ from explorer.web.instructor.token import Instructor
 from explorer.web.server import Server
 from tests.queue.holding import worker_of
 from tests.web.instructor.classes import CODE, TOKEN, Class, browser
-from tests.web.serving import Gate, NoWorkers, Served, eventually
+from tests.web.serving import PATIENCE, Gate, NoWorkers, Served, eventually
 
 OURS = Instructor(TOKEN)
 
@@ -68,6 +68,7 @@ def servers_of(
     listeners = [socket.create_server(("127.0.0.1", 0), backlog=100) for _ in range(count)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("explorer.web.app.WorkerPool", NoWorkers)
+        patch.setattr("explorer.queue.client.LEAD_SECONDS", PATIENCE)  # a queue that is only slow is not away
         apps = [
             create_app(broker=broker, classroom=Classroom(instructor, code, places, hand_ins)) for broker in brokers[1:]
         ]

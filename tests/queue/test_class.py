@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import httpx
@@ -56,10 +55,8 @@ def test_a_pause_at_one_holds_runs_of_the_other(taught: Taught) -> None:
     with here.served.page(anna) as hers, there.served.page(ben) as his:
         ask_for_run(hers)
         said(hers, "started")
-        began = monotonic()
         assert "Runs are paused" in there.does("pause")
         told(hers, paused=True)
-        assert monotonic() - began < 3  # 0.75 s, and what a busy machine adds
         taught.runs.open()
         assert said(hers, "result")  # what runs goes on
         ask_for_run(hers, run=2)

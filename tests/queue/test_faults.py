@@ -14,7 +14,7 @@ from tests.queue.holding import TestPool, in_time, queue_of, request, rest, unti
 
 
 def test_no_run_is_lost_and_none_doubled_while_workers_are_killed(server: Server) -> None:
-    figures = asyncio.run(endure(server.url, runs=50, faults=8))
+    figures = asyncio.run(endure(server.url, runs=50, faults=8, each=0.2))  # so that all faults find a run, on any host
     print(figures)
     assert is_well(figures), figures
     assert figures["repeated"] > 0

@@ -13,8 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.queue.conftest import Server
-from tests.queue.test_page import worker  # noqa: F401  # a fixture
-from tests.web.conftest import TRANSE
+from tests.queue.test_page import LONG, SAMPLED, worker  # noqa: F401  # a fixture
 from tests.web.processes.starting import Several, several
 from tests.web.serving import PATIENCE, eventually
 from tests.web.test_socket import order
@@ -33,7 +32,7 @@ def test_a_run_goes_on_at_another_process(server: Server, worker: Popen[str], tm
             opened = page_of(served)
         seen = []
         with opened as page, suppress(ConnectionClosed):
-            page.send(json.dumps(order(1, TRANSE, repeat=300, batch=4096)))
+            page.send(json.dumps(order(1, **LONG)))
             while not seen or seen[-1]["event"] != "sample":
                 seen.append(json.loads(page.recv()))
             os.kill(one, signal.SIGKILL)
@@ -46,6 +45,6 @@ def test_a_run_goes_on_at_another_process(server: Server, worker: Popen[str], tm
             page.send(json.dumps({"type": "resume", "run": 1, "edit": 11, "at": at}))
             while seen[-1]["event"] not in ("result", "failed"):
                 seen.append(json.loads(page.recv()))
-    assert [event["index"] for event in seen if event["event"] == "sample"] == list(range(300))
+    assert [event["triples"] for event in seen if event["event"] == "sample"] == SAMPLED
     assert seen[-1]["event"] == "result"
     assert "repeated" not in [event["event"] for event in seen]

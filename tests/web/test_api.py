@@ -16,6 +16,7 @@ from explorer.checkout import CHECKOUT
 from explorer.compiler.pipeline import STAGES
 from explorer.web import api
 from explorer.web.entrance.protection import allowed_hosts
+from tests.web.test_socket import LONG
 
 
 def post(client: TestClient, path: str, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -177,9 +178,9 @@ def test_a_run_out_of_bounds_is_refused(change: dict[str, Any], words: str, clie
     assert words in answer["message"]
 
 
-def test_a_run_over_its_time_is_stopped(client: TestClient, transe: str, limits_of: Callable[..., None]) -> None:
+def test_a_run_over_its_time_is_stopped(client: TestClient, limits_of: Callable[..., None]) -> None:
     limits_of(run_seconds=0.5)
-    status, answer = post(client, "/api/run", text=transe, on="cpu", batch=60_000, repeat=1_000)
+    status, answer = post(client, "/api/run", on="cpu", **LONG)
     assert status == 504
     assert answer["kind"] == "timeout"
     assert "0.5 s" in answer["message"]

@@ -13,6 +13,7 @@ from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
 from explorer.web import limits
 from explorer.web.compiling import CompileRequest, CompileService
+from tests.web import own_time
 
 
 class CountingPool:
@@ -40,7 +41,7 @@ def with_service(test: Callable[[CountingPool, CompileService], Awaitable[None]]
         pool = CountingPool()
         await test(pool, CompileService(pool, concurrent=2))
 
-    asyncio.run(main())
+    own_time.run(main())
 
 
 def test_equal_requests_at_a_time_are_compiled_once() -> None:
@@ -88,7 +89,7 @@ def test_what_was_stopped_is_an_answer_and_is_not_kept() -> None:
         assert pool.texts == ["a", "a"]
         assert service.kept_bytes == 0
 
-    asyncio.run(main())
+    own_time.run(main())
 
 
 def test_the_cache_forgets_what_was_not_asked_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def with_held(test: Callable[[HeldPool, CompileService], Awaitable[None]]) -> No
         pool = HeldPool()
         await test(pool, CompileService(pool, concurrent=2))
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    own_time.run(main())
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -247,7 +248,7 @@ def test_machine_code_takes_no_place_of_what_is_typed(monkeypatch: pytest.Monkey
         assert late.begun == ["long 0", "long 1", "long 2"]
         assert not service._slow
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    own_time.run(main())
 
 
 def test_sessions_take_turns_and_the_newest_of_each_comes_first() -> None:

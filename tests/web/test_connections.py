@@ -7,10 +7,12 @@ import resource
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
+from websockets.exceptions import InvalidHandshake
 
 from explorer.web import limits
 from explorer.web.entrance.addresses import group
@@ -30,17 +32,27 @@ def hasty() -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="module")
-def patient() -> Iterator[Served]:
-    """One that waits for long enough that what is sent at once comes in time, also on a machine under load."""
-    with serving(head_seconds=1.5) as served:
-        yield served
+def times(served: Served) -> Iterator[float]:
+    """How long the server waits for a head: a moment, and longer where that was too short on a busy host for what is
+    sent at once to have come."""
+    doorkeeper: Any = served.server.config.http
+    before = doorkeeper.head_seconds
+    try:
+        for doorkeeper.head_seconds in (before, 1.5, 6.0, 24.0):
+            yield doorkeeper.head_seconds
+    finally:
+        doorkeeper.head_seconds = before
 
 
 @pytest.mark.parametrize("sent", [HALF, b"G", b"\r\n"], ids=["half a head", "a letter", "no more than a line's end"])
 def test_a_head_that_does_not_come_is_not_waited_for(hasty: Served, sent: bytes) -> None:
-    with hasty.raw(sent) as slow:
-        assert rest(slow).startswith(b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n")
+    told = b""
+    for _ in times(hasty):
+        with suppress(OSError), hasty.raw(sent) as slow:
+            told = rest(slow)
+        if told:
+            break
+    assert told.startswith(b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n")
 
 
 def test_a_connection_that_says_nothing_ends(hasty: Served) -> None:
@@ -48,20 +60,29 @@ def test_a_connection_that_says_nothing_ends(hasty: Served) -> None:
         assert rest(silent) == b""
 
 
-def test_a_head_after_an_answer_is_not_waited_for_either(patient: Served) -> None:
+def test_a_head_after_an_answer_is_not_waited_for_either(hasty: Served) -> None:
     """Any byte puts off uvicorn's own limit for idle connections."""
-    with patient.raw(WHOLE) as slow:
-        assert slow.recv(1 << 16).startswith(b"HTTP/1.1 200 OK")
-        slow.sendall(b"G")
-        assert b"HTTP/1.1 408 Request Timeout" in rest(slow)
+    told = b""
+    for _ in times(hasty):
+        with suppress(OSError), hasty.raw(WHOLE) as slow:
+            answer = slow.recv(1 << 16)
+            assert answer.startswith(b"HTTP/1.1 200 OK") or not answer
+            slow.sendall(b"G")
+            told = rest(slow)
+        if told:
+            break
+    assert b"HTTP/1.1 408 Request Timeout" in told
 
 
-def test_a_page_may_stay_for_longer_than_a_head_may_take(patient: Served) -> None:
-    with patient.page() as page:
-        with patient.raw() as silent:
-            rest(silent)  # which came later, and had its time
-        page.send("nonsense")
-        assert "not JSON" in str(page.recv())
+def test_a_page_may_stay_for_longer_than_a_head_may_take(hasty: Served) -> None:
+    for _ in times(hasty):
+        with suppress(OSError, InvalidHandshake), hasty.page() as page:
+            with hasty.raw() as silent:
+                assert rest(silent) == b""  # which came later, and had its time
+            page.send("nonsense")
+            assert "not JSON" in str(page.recv())
+            return
+    pytest.fail("no page was let in")
 
 
 def test_a_head_in_pieces_and_requests_at_once_are_answered() -> None:
@@ -137,10 +158,11 @@ def test_answers_are_not_cut_for_a_crowd_and_the_crowd_stays_out() -> None:
 
 
 def test_a_client_that_takes_nothing_of_its_answer_is_dropped() -> None:
-    app = FastAPI()
+    app, has_begun = FastAPI(), threading.Event()
 
     async def endless() -> StreamingResponse:
         async def zeros() -> AsyncIterator[bytes]:
+            has_begun.set()
             while True:
                 yield b"\0" * 65_536
                 await asyncio.sleep(0)
@@ -150,8 +172,8 @@ def test_a_client_that_takes_nothing_of_its_answer_is_dropped() -> None:
     app.add_api_route("/", endless, response_model=None)
     with serving(app, stall_seconds=0.5) as served:
         connections = served.server.server_state.connections
-        with served.raw(CLOSING) as stalled:
-            assert stalled.recv(1) == b"H"
+        with served.raw(CLOSING):
+            eventually(has_begun.is_set)
             eventually(lambda: len(connections) == 0)
 
 

@@ -28,6 +28,7 @@ from explorer.web.keeping.keeper import Keeper
 from explorer.web.queue import RunQueue
 from tests.web.held import without_processes
 from tests.web.serving import PATIENCE, Gate, eventually
+from tests.web.test_socket import LONG, order
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def said(page: ClientConnection, *kinds: str) -> dict[str, Any]:
             return event
 
 
-def test_runs_that_a_killed_server_had_are_said_to_be_lost_to_their_student_alone(path: Path, transe: str) -> None:
+def test_runs_that_a_killed_server_had_are_said_to_be_lost_to_their_student_alone(path: Path) -> None:
     places = []
     with ExitStack() as pages:
         server, host = pages.enter_context(process(path))
@@ -123,7 +124,7 @@ def test_runs_that_a_killed_server_had_are_said_to_be_lost_to_their_student_alon
         for number in range(3):
             headers = {"Cookie": f"{COOKIE}={known}"}
             page = pages.enter_context(connect(f"ws://{host}/ws", additional_headers=headers, open_timeout=PATIENCE))
-            page.send(json.dumps({"type": "run", "run": number, "text": transe, "on": "cpu", "repeat": 1000}))
+            page.send(json.dumps(order(number, **{**LONG, "data": "WN18"})))
             places.append(said(page, "queued", "progress", "started")["at"])
         server.kill()
     with process(path) as (_, host):
@@ -212,20 +213,25 @@ def test_who_gave_the_code_need_not_give_it_again_unless_it_changed(path: Path) 
 @pytest.mark.parametrize(("tidies", "times"), [(True, 1), (False, 0)])
 def test_one_of_several_processes_tidies(path: Path, monkeypatch: pytest.MonkeyPatch, tidies: bool, times: int) -> None:
     monkeypatch.setattr(keeper, "_WRITE_SECONDS", 0.01)
-    store, tidied = Store(str(path)), []
+    store, tidied, rounds = Store(str(path)), [], []
+    write = Keeper._write_texts
 
     async def tidy() -> None:
         tidied.append(True)
+
+    async def counted(self: Keeper, store: Store) -> None:
+        rounds.append(True)  # and the one before it is done
+        await write(self, store)
 
     async def main() -> None:
         found = Keeper(store, True, lambda _: None, tidies)
         await found.open()
         found.note_text("student a", "a text", {})
-        while not await store.items("student a", "history"):
+        while len(rounds) < 4 or not await store.items("student a", "history"):
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
         await found.close()
 
     monkeypatch.setattr(store, "tidy", tidy)
+    monkeypatch.setattr(Keeper, "_write_texts", counted)
     asyncio.run(main())
     assert len(tidied) == times

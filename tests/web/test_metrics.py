@@ -105,12 +105,17 @@ def test_workers_and_their_memory_are_told(client: TestClient, app: FastAPI) -> 
 def test_a_retired_worker_counts_once(client: TestClient, app: FastAPI) -> None:
     eventually(lambda: app.state.compilers.warm)
     before = scraped(client)
-    for pid in app.state.compilers.pids:
+    killed = app.state.compilers.pids
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
     client.post("/api/compile", json={"text": "score A"})
-    eventually(lambda: len(app.state.compilers.pids) >= before["explorer_workers", "compile"])
-    retired = grown(before, scraped(client), "explorer_workers_retired_total", "compile")
-    assert 1 <= retired <= before["explorer_workers", "compile"]
+    eventually(lambda: retired(before, scraped(client)) == len(killed))
+    eventually(lambda: len(set(app.state.compilers.pids) - set(killed)) >= len(killed))
+    assert retired(before, scraped(client)) == len(killed)
+
+
+def retired(before: Numbers, after: Numbers) -> float:
+    return grown(before, after, "explorer_workers_retired_total", "compile")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -49,15 +50,27 @@ class Several:
 
     @contextmanager
     def only(self, pid: int) -> Iterator[None]:
-        """Have one process alone answer."""
+        """Have one process alone answer: the others are stopped, at a moment when they do not write what all share."""
         others = [other for other in self.pids if other != pid]
-        for other in others:
-            os.kill(other, signal.SIGSTOP)
         try:
+            _signal(others, signal.SIGSTOP)
+            while not self._may_write():
+                _signal(others, signal.SIGCONT)
+                time.sleep(0.01)
+                _signal(others, signal.SIGSTOP)
             yield
         finally:
-            for other in others:
-                os.kill(other, signal.SIGCONT)
+            _signal(others, signal.SIGCONT)
+
+    def _may_write(self) -> bool:
+        """Whether nobody is writing to the file that the processes share."""
+        with closing(sqlite3.connect(self._file, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return False
+            connection.execute("ROLLBACK")
+            return True
 
     def numbers(self) -> Numbers:
         with self.client() as client:
@@ -73,10 +86,14 @@ class Several:
         before = self._told_at()
         eventually(lambda: all(at > before[number] for number, at in self._told_at().items()))
 
+    @property
+    def _file(self) -> Path:
+        (file,) = self.folder.glob("**/shared.db")
+        return file
+
     def _told_at(self) -> dict[int, float]:
         """When each process, by its number, last told its numbers."""
-        (file,) = self.folder.glob("**/shared.db")
-        with closing(sqlite3.connect(file)) as connection:
+        with closing(sqlite3.connect(self._file)) as connection:
             return dict(connection.execute("SELECT process, at FROM numbers"))
 
     def come_up(self, processes: int = 2) -> None:
@@ -107,6 +124,21 @@ def several(folder: Path, queue: str = NO_QUEUE) -> Iterator[Several]:
             yield started
         finally:
             process.kill()
+
+
+def _signal(pids: list[int], signalled: signal.Signals) -> None:
+    """Send processes a signal, and if it is to stop them, wait until each of their threads has."""
+    for pid in pids:
+        os.kill(pid, signalled)
+    if signalled is signal.SIGSTOP:
+        eventually(lambda: all(_is_stopped(thread) for pid in pids for thread in Path(f"/proc/{pid}/task").iterdir()))
+
+
+def _is_stopped(thread: Path) -> bool:
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        return True
 
 
 def all_gone(pids: list[int]) -> bool:

@@ -105,11 +105,12 @@ def test_one_that_ends_again_and_again_is_started_ever_more_rarely(
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.08)
 
     async def during() -> None:
-        await until(lambda: len(caplog.records) == 6)
+        await until(lambda: len(caplog.records) >= 6)
         os.kill(os.getpid(), signal.SIGTERM)
 
     supervised(DIE_ONCE_READY, folder, during, 1)
-    assert [record.args[1] for record in caplog.records] == [0.02, 0.04, 0.08, 0.08, 0.08, 0.08]  # type: ignore[index]
+    paused = [record.args[1] for record in caplog.records]  # type: ignore[index]
+    assert paused == [0.02, 0.04, *[0.08] * (len(paused) - 2)]
 
 
 def test_where_none_can_start_an_error_says_so(folder: Path) -> None:

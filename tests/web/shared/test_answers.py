@@ -92,6 +92,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "shared.db"
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes too long, however busy the host is, but where a test says so."""
+    monkeypatch.setattr(limits, "CLAIM_SECONDS", 1000.0)
+
+
 def changed(path: Path, statement: str, *values: Any) -> None:
     found = sqlite3.connect(path)
     with found:
@@ -138,7 +144,7 @@ def test_another_request_is_another_answer(path: Path, changes: dict[str, Any]) 
 def test_another_version_is_another_answer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(one: Process, other: Process) -> None:
         await one.name("a")
-        await asyncio.sleep(0.05)  # what was begun is done
+        await one.file.do(lambda _: None, None)  # what was begun is done
         monkeypatch.setattr(answers, "version", lambda: version.version() + "0")
         await other.name("a")
         assert other.pool.texts == ["a"]
@@ -318,12 +324,10 @@ def test_what_was_given_up_is_free_for_others(path: Path, ended: str, monkeypatc
             task.cancel()
         await asyncio.wait({task})
         other.pool.go.set()
-        began = asyncio.get_running_loop().time()
         await other.service.compile(request(text))
-        assert asyncio.get_running_loop().time() - began < limits.CLAIM_SECONDS / 2
         assert other.pool.texts == [text]
 
-    with_two(path, test)
+    with_two(path, test)  # which waits for less than a claim holds
 
 
 def test_one_process_alone_has_no_file(tmp_path: Path) -> None:
