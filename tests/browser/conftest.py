@@ -56,8 +56,12 @@ FLAGS = [
 ]
 WARM_SECONDS = 200
 """On two cores that other tests keep busy; a first process of a machine compiles the simulator, and may take 180 s."""
-PATIENCE = 90_000
+PATIENCE = 240_000
 """How long, in ms, a test waits for what it expects: far longer than it takes, since other tests share the cores."""
+TEST_SECONDS = 900
+"""How long a test may take in all, which is more than a single wait."""
+SERVE = [sys.executable, "-m", "tests.browser.patient"]
+"""What starts a server."""
 ADDRESS = re.compile(r"http://\S+")
 
 OpenPage = Callable[..., Page]
@@ -65,6 +69,12 @@ Theme = Literal["light", "dark"]
 
 
 _OPEN = ExitStack()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 @cache
@@ -142,7 +152,7 @@ def address(data_dir: Path) -> Iterator[str]:
 @contextmanager
 def serving(*arguments: str) -> Iterator[str]:
     """Run `explorer serve` with these arguments until it is no longer asked for; yields its address."""
-    command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0", *arguments]
+    command = [*SERVE, "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

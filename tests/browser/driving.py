@@ -58,6 +58,8 @@ def expect_edit_after(page: Page, edit: int) -> None:
     expect(page.locator("#status")).to_have_text(UP_TO_DATE)
 
 
+A_FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""By then the page knows how large its parts are, and has arranged them."""
 A_MOMENT = "new Promise((done) => setTimeout(done, 300))"
 """By then the page has kept what changed: its timers end in their order, also where it has no core for a while."""
 

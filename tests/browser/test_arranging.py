@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import edit_of, expect_edit_after, pane, wait_until_kept, write
+from tests.browser.driving import A_FRAME, edit_of, expect_edit_after, pane, wait_until_kept, write
 from tests.browser.test_accessibility import AXE, violations
 from tests.web.guide.texts import MANY, long_text
 
@@ -107,6 +107,7 @@ def test_panes_keep_a_useful_height_beside_an_open_run_panel(open_page: OpenPage
     if page.locator("#dock-toggle").get_attribute("aria-expanded") == "false":
         page.locator("#dock-toggle").click()
     expect(page.locator(".dock.open")).to_be_visible()
+    page.evaluate(A_FRAME)
     heights = page.locator("#panes .body").evaluate_all("bodies => bodies.map((body) => body.clientHeight)")
     assert len(heights) >= 4
     assert min(heights) >= 96, "a head, and four lines below it"

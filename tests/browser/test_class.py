@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import ADDRESS, PATIENCE, wait_until_warm
+from tests.browser.conftest import ADDRESS, PATIENCE, SERVE, wait_until_warm
 from tests.browser.driving import DISTMULT, editor_text, write
 from tests.browser.test_accessibility import AXE, violations
 
@@ -26,8 +25,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, s
     """Where a server for a class answers, and its instructor's page with the token."""
     folder = tmp_path_factory.mktemp("hand-ins")
     options = ["--port", "0", "--class-code", "teapot", "--hand-ins", str(folder)]
-    command = [sys.executable, "-m", "explorer.cli", "serve", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen([*SERVE, *options], stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             found = [ADDRESS.search(server.stdout.readline()) for _ in range(2)]

@@ -6,14 +6,13 @@ import importlib.util
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import ADDRESS, OpenPage, wait_until_warm
+from tests.browser.conftest import ADDRESS, SERVE, OpenPage, wait_until_warm
 from tests.browser.driving import edit_of
 from tests.browser.test_accessibility import AXE, violations
 
@@ -26,7 +25,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def address(data_dir: Path, root: Path) -> Iterator[str]:
     """Where `explorer serve` answers on a machine with a pretended GPU."""
-    command = [sys.executable, "-m", "explorer.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    command = [*SERVE, "--port", "0", "--data-dir", str(data_dir)]
     folders = os.pathsep.join([str(root / "tests" / "fake_cuda"), str(root)])
     environment = {**os.environ, "PYTHONPATH": folders, "FAKE_CUDA_PEERS": "1", "FAKE_CUDA_BREAKS": "transe"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:

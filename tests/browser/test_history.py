@@ -55,10 +55,15 @@ def test_runs_say_what_changed_come_back_and_outlive_the_page(open_page: OpenPag
 def test_an_edit_that_changes_no_program_stops_no_run_and_a_stopped_one_keeps_its_repeats(open_page: OpenPage) -> None:
     page = open_page()
     edit = edit_of(page)
+    page.locator("#dock-toggle").click()
+    page.locator("#run-data").select_option("family.tsv")  # of four relations, whose matrices are large
+    change(page, "D = 64, K = 64", "D = 512, K = 512")
+    expect_edit_after(page, edit)
+    edit = edit_of(page)
     page.locator("#run-repeat").evaluate("field => field.value = 1000")
-    run_on(page, "cpu", 16384)
+    run_on(page, "cpu", 65_536)  # 34 TFLOP: no number of cores has done them before it is stopped
     expect(page.locator("#run-summary")).to_contain_text(" of 1000")
-    change(page, "dim D = 64", "# The sizes of Freebase.\ndim D = 64")
+    change(page, "dim D = 512", "# Large matrices.\ndim D = 512")
     expect_edit_after(page, edit)
     expect(page.locator("#stop")).to_be_visible()
     page.locator("#stop").click()

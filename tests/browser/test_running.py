@@ -14,9 +14,9 @@ from tests.browser.driving import change, edit_of, expect_edit_after, pane, run_
 
 pytestmark = pytest.mark.browser
 
-LONG = 16_384
-"""A batch that is simulated for 5 s of the processor's time: what comes to its middle must not find its end. To set it
-up takes 3 s, of the 30 s that the server gives a run, also where others share the cores."""
+LONG = 65_536
+"""The largest batch, which is simulated for 12 s of one core's time and for 4 s of the fastest one's: what comes to its
+middle must not find its end. To set it up takes 7 s, of the 120 s that the server gives a run (`patient.py`)."""
 LANES = 6
 """The canvases of a simulated run: the whole, both queues, both units, the axis."""
 MANY_EVENTS = """() => {

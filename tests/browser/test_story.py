@@ -71,14 +71,14 @@ def test_a_story_ends_with_the_last_run_and_its_instructions(open_page: OpenPage
     write(page, DISTMULT)
     expect_edit_after(page, edit)
     run_on(page, "dae", 64)
-    expect(page.locator("#run-summary")).to_contain_text("cycles", timeout=60_000)
+    expect(page.locator("#run-summary")).to_contain_text("cycles")
     graph = pane(page, "graph")
     graph.locator(".l", has_text="= mul").first.click()
     graph.locator("[data-lit]").click()
     told(page)
     expect(page.locator('[data-cost="dae"]')).to_contain_text(re.compile(r"execute unit [\d,]+, [\d.]+ % .*simulated"))
     page.locator('[data-act="story-machine-code"]').first.click()
-    expect(page.locator(".mix")).to_be_visible(timeout=60_000)
+    expect(page.locator(".mix")).to_be_visible()
     expect(page.locator('[data-scene="sass"] .l').first).to_contain_text("/*")
 
 

@@ -155,7 +155,7 @@ def test_a_trial_is_chosen_by_key_or_pointer_and_compared_with_the_usual(open_pa
 
 def test_stop_keeps_what_was_found_and_a_taken_point_stops_nothing(open_page: OpenPage) -> None:
     page = open_page(SLS)
-    tune(page, 512, "random")
+    tune(page, 512, "random", data="RM3:L2")  # a minute of one core's time
     expect(page.locator("#run-summary")).to_contain_text(re.compile(r"trial ([4-9]|\d\d+) of 512, best [\d,]+ cycles"))
     expect(page.locator("#run-plane .chip.differs")).not_to_have_count(0)
     edit = edit_of(page)
@@ -168,7 +168,7 @@ def test_stop_keeps_what_was_found_and_a_taken_point_stops_nothing(open_page: Op
     found = headline(page)
     expect(page.locator("#run-main .big")).to_contain_text(f"{found:,}")
     row = page.locator("#run-history tr").first
-    expect(row.locator("button")).to_contain_text(re.compile("^tune · dae · RM1:L0"))
+    expect(row.locator("button")).to_contain_text(re.compile("^tune · dae · RM3:L2"))
     expect(row).to_contain_text("cycles")
     page.locator("#tune-trials").fill("7")
     page.locator("#tune-search").select_option("guided")
