@@ -97,9 +97,9 @@ def cpu_bounded(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _raised(bound: Bound, sign: signal.Signals, timer: int) -> Iterator[None]:
-    before = signal.signal(sign, bound.stop)
-    left = signal.setitimer(timer, bound.seconds, AGAIN_SECONDS)
+    before, left = signal.signal(sign, bound.stop), signal.getitimer(timer)
     try:
+        signal.setitimer(timer, bound.seconds, AGAIN_SECONDS)  # a busy host may be late here: it may be raised at once
         yield
     finally:
         signal.setitimer(timer, 0)

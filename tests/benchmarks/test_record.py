@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import queue
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -210,12 +212,26 @@ def test_a_process_that_comes_to_nothing_is_not_started_again(
 def test_a_worker_that_is_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "__init__.py").touch()
-    silent = "import time\nprint('{\"at\": {}}', flush=True)\ntime.sleep(60)"
+    silent = "import time\nprint('{\"at\": {}}', flush=True)\ntime.sleep(600)"
     (tmp_path / "benchmarks" / "record.py").write_text(silent)
     monkeypatch.setattr(record, "CHECKOUT", tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    said: queue.Queue[str] = queue.Queue()
+
+    class Lines:
+        """Waits for the first as long as it takes, and for the next no longer than it is told."""
+
+        def __init__(self) -> None:
+            self.put, self.asked = said.put, 0
+
+        def get(self, timeout: float) -> str:
+            assert timeout <= 1.5
+            self.asked += 1
+            return said.get(timeout=timeout if self.asked > 1 else 200)
+
+    monkeypatch.setattr(record, "queue", SimpleNamespace(Queue=Lines, Empty=queue.Empty))
     given = arguments(tmp_path, "measure", point_limit=1.5)
-    assert list(record._worker(given, record.monotonic() + 60)) == [{"at": {}}]
+    assert list(record._worker(given, record.monotonic() + 600)) == [{"at": {}}]
 
 
 def test_points_are_compiled_ahead_in_processes_as_they_are_here(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from benchmarks import _core, _kge_training, dae, kge, rgnn
 from benchmarks import compile as compile_suite
 from benchmarks._growing import chain
 from benchmarks._measuring import interleave, provenance, summary
+from explorer.compiler.codegen.binary import nvrtc
 from explorer.runtime.data.matrices import MATRIX_PRESETS
 from explorer.runtime.reference.compare import compare
 
@@ -87,6 +89,13 @@ def test_the_compile_suite_names_every_example_and_where_it_was_measured(
     monkeypatch.setattr(compile_suite, "import_samples", lambda: [1.0])
     monkeypatch.setattr(compile_suite, "GROWING", {"chain": (chain, 20)})
     monkeypatch.setattr(compile_suite, "ON_DEMAND", ("kge/transr",))
+    compiled, compile_text = list[bool](), nvrtc._compile
+
+    def noted(bindings: Any, text: str, flags: tuple[str, ...]) -> Any:
+        compiled.append(nvrtc.FAST[0] in flags)
+        return compile_text(bindings, text, flags)
+
+    monkeypatch.setattr(nvrtc, "_compile", noted)
     assert compile_suite.main(["--repeat", "1", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     examples = {path.stem for path in (compile_suite.CHECKOUT / "examples").glob("*/*.emb")}
@@ -99,7 +108,9 @@ def test_the_compile_suite_names_every_example_and_where_it_was_measured(
     assert figures["device"]
     rows = {name: row["median"] for name, row in figures["on_demand_ms"].items()}
     assert list(rows) == [f"transr, {stage}{form}" for form in (", first", "", ", kept") for stage in ("ptx", "sass")]
-    assert rows["transr, ptx, kept"] < min(rows["transr, ptx, first"], rows["transr, ptx"])
+    assert min(rows.values()) > 0
+    # Twice, since the first time loads NVRTC: each form is compiled, and what is kept is not, whatever that takes.
+    assert compiled == 2 * [True, False]
     assert "transr, sass" in compile_suite.table(figures)
 
 

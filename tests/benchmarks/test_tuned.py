@@ -17,6 +17,7 @@ from explorer.runtime.targets.gpu.program import BoundProgram
 from explorer.tuner.device import ahead
 from explorer.tuner.device.trials import OnDevice
 from explorer.tuner.tune import on_gpu
+from tests.tuner.tune.searching import look
 
 SMALL = Shape("embedding/sls", Input("small", Made(12, 3, 40), {"D": 16}))
 OLDER = """\
@@ -36,7 +37,7 @@ def threads(bound: BoundProgram) -> float:
 @pytest.fixture(autouse=True)
 def few_points(monkeypatch: pytest.MonkeyPatch, fake_cuda: Any) -> None:
     monkeypatch.setattr(on_gpu, "MOST_POINTS", 60)
-    monkeypatch.setattr(on_gpu, "WIDENING_S", 2.0)
+    look(monkeypatch, 100)
     monkeypatch.setattr(ahead, "_pool", lambda: (None, 0))
     monkeypatch.setattr(OnDevice, "cold", lambda self, bound: threads(bound))
 

@@ -30,7 +30,7 @@ runs_here = pytest.mark.usefixtures("here")
 
 def explorer(*arguments: str | Path, **settings: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "explorer.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, **settings)
+    return subprocess.run(command, capture_output=True, text=True, timeout=250, check=False, **settings)
 
 
 def called(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:

@@ -101,7 +101,7 @@ def test_help_and_compile_import_nothing_heavy(model: Path) -> None:
         [sys.executable, "-c", script, str(model)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         check=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )

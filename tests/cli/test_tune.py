@@ -10,6 +10,7 @@ import pytest
 
 from explorer.runtime.runs.console import _tuned_lines
 from tests.cli.calling import OPS, called, explorer, runs_here
+from tests.tuner.tune.searching import look
 
 
 def test_tune_in_a_worker_of_its_own(model: Path) -> None:
@@ -145,6 +146,7 @@ def test_a_schedule_is_exported_and_taken_back(
     from explorer.tuner.tune import on_gpu
 
     monkeypatch.setattr(on_gpu, "MOST_POINTS", 60)
+    look(monkeypatch, 100)
     monkeypatch.setattr(ahead, "_pool", lambda: (None, 0))
     monkeypatch.setattr(
         OnDevice, "cold", lambda self, bound: 1e-2 * sum(each.launch.threads for each in bound.launches)

@@ -41,9 +41,9 @@ LONG = {
     "text": "score S(h: entity, r: relation, t: entity):\n    param E[entity, 64]\n    return dot(E[h], E[t])\n",
     "on": "cpu",
     "batch": 60_000,
-    "repeat": 100_000,
+    "repeat": 10_000_000,
 }
-"""More than a minute of repeats."""
+"""Repeats without end, on any host."""
 
 
 @contextmanager
@@ -65,16 +65,16 @@ def test_time_in_which_others_have_the_core_is_not_counted(in_thread: bool) -> N
     core = min(os.sched_getaffinity(0))
     with at_work(core, 0, in_thread) as first, at_work(core, 19, in_thread) as last:
         begun = time.monotonic()
-        of_first, of_last = Allowed(first, 100.0), Allowed(last, 100.0)
+        of_first, of_last = Allowed(first, 1000.0), Allowed(last, 1000.0)
         time.sleep(1.0)
         # Where others want the core as well, who is not polite waits too, but has its share of it.
-        while of_last.waited < of_first.waited + 0.2:
-            assert time.monotonic() < begun + 30, "who is polite waits for who is not"
+        while of_last.waited < max(0.5, of_first.waited + 0.2):
+            assert time.monotonic() < begun + 200, "who is polite waits for who is not"
             time.sleep(0.1)
         waited, left = of_last.waited, of_last.left
         took = time.monotonic() - begun
     assert waited > 0.4
-    assert left > 100 - took + 0.4, "of that time it had a part"
+    assert left > 1000 - took + 0.4, "of that time it had a part"
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not say who sleeps")

@@ -19,32 +19,54 @@ def _three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "threads", lambda: 3)
 
 
-def done(count: int, pace: float | None, seconds: Callable[[int], float]) -> tuple[list[tuple[int, int]], set[int]]:
-    """The pieces, by their first iterations, and the threads that did them, where iteration i takes `seconds`(i)."""
-    pieces, by = list[tuple[int, int]](), set[int]()
+def done(count: int, pace: float | None, seconds: Callable[[int], float]) -> list[tuple[int, int]]:
+    """The pieces, by their first iterations, where iteration i takes `seconds`(i)."""
+    pieces: list[tuple[int, int]] = []
 
     def work(first: int, last: int) -> None:
         time.sleep(sum(map(seconds, range(first, last))))
         pieces.append((first, last))
-        by.add(threading.get_ident())
 
     cpu._Shares(work, count, pace).work_off()
-    return sorted(pieces), by
+    return sorted(pieces)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 191, 192, 193, 1000])
 @pytest.mark.parametrize("slow", [frozenset(), frozenset({0}), frozenset({1, 190}), frozenset(range(0, 1000, 50))])
 @pytest.mark.parametrize("pace", [None, 1e-7, 1e-3])
 def test_each_iteration_is_done_once(count: int, slow: frozenset[int], pace: float | None) -> None:
-    pieces, _ = done(count, pace, lambda i: 0.002 if i in slow else 0.0)
+    pieces = done(count, pace, lambda i: 0.002 if i in slow else 0.0)
 
     assert [i for first, last in pieces for i in range(first, last)] == list(range(count))
 
 
-def test_what_takes_long_is_shared_with_other_threads_in_short_pieces() -> None:
-    pieces, by = done(192, None, lambda i: 0.001)
+class Meeting:
+    """Has the main thread wait in its second piece until another one has come, however late its host lets it begin."""
 
-    assert len(by) > 1
+    def __init__(self) -> None:
+        self.others_came, self.pieces_of_main = threading.Event(), 0
+
+    def came(self) -> bool:
+        """Whether it is another thread that does this piece."""
+        if threading.current_thread() is not threading.main_thread():
+            self.others_came.set()
+            return True
+        self.pieces_of_main += 1
+        assert self.pieces_of_main != 2 or self.others_came.wait(60), "no other thread was woken"
+        return False
+
+
+def test_what_takes_long_is_shared_with_other_threads_in_short_pieces() -> None:
+    meeting, pieces = Meeting(), list[tuple[int, int]]()
+
+    def work(first: int, last: int) -> None:
+        time.sleep(0.001 * (last - first))
+        meeting.came()
+        pieces.append((first, last))
+
+    cpu._Shares(work, 192).work_off()
+
+    assert [i for first, last in sorted(pieces) for i in range(first, last)] == list(range(192))
     assert max(last - first for first, last in pieces) <= 192 // 6
 
 
@@ -58,8 +80,8 @@ def test_what_takes_no_time_is_done_in_few_pieces_by_one_thread(monkeypatch: pyt
 
 
 def test_where_the_pace_is_known_no_piece_is_tried() -> None:
-    assert done(192, None, lambda i: 0.0)[0][0] == (0, 1)
-    assert done(192, cpu.WORTH_A_CALL / 13.5, lambda i: 0.0)[0][0] == (0, 13)
+    assert done(192, None, lambda i: 0.0)[0] == (0, 1)
+    assert done(192, cpu.WORTH_A_CALL / 13.5, lambda i: 0.0)[0] == (0, 13)
 
 
 class Calls:
@@ -110,9 +132,11 @@ def test_a_kernel_that_was_slow_is_shared_again() -> None:
 
 
 def test_an_error_of_another_thread_is_raised() -> None:
+    meeting = Meeting()
+
     def work(first: int, last: int) -> None:
         time.sleep(0.002 * (last - first))
-        if threading.current_thread() is not threading.main_thread():
+        if meeting.came():
             raise IndexError(first)
 
     with pytest.raises(IndexError):

@@ -112,4 +112,4 @@ warm_compile()
 assert "explorer.runtime.data.locality" in sys.modules
 assert "numba" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", script], timeout=120, check=True)
+    subprocess.run([sys.executable, "-c", script], timeout=250, check=True)

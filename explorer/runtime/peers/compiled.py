@@ -66,6 +66,7 @@ def compiled_peer(setup: Setup, device: str, seconds: float) -> Peer:
     if reason:
         return _without(reason)
     try:
+        _load()
         with _at_most(seconds), _own_folder():
             peer = unchecked(setup, device, NAME)
             began = perf_counter()
@@ -76,6 +77,11 @@ def compiled_peer(setup: Setup, device: str, seconds: float) -> Peer:
         return _without(f"it was still compiling after {seconds:g} s, the most that it may take")
     except Exception as error:
         return _without(f"it failed: {_in_short(error)}")
+
+
+def _load() -> None:
+    """Has imports over before the time begins: one that is interrupted cannot be made again in this process."""
+    import torch._inductor.utils  # noqa: F401
 
 
 def _without(reason: str) -> Peer:

@@ -198,6 +198,10 @@ def _how_it_ended(status: int) -> str:
     return f"The worker process ended with status {status} before it finished."
 
 
+def _closed() -> WorkerLostError:
+    return WorkerLostError("No worker process is left: they are being ended.")
+
+
 def _crashed(error: WorkerLostError) -> Event:
     hint = "Most often the machine is short of memory. Try again, with smaller sizes or a smaller batch."
     return events.failed("crashed", str(error), hint)
@@ -242,6 +246,7 @@ class WorkerPool:
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
+        self._closed = False
         self.retired = 0
         """How many workers were ended, or found dead."""
 
@@ -256,15 +261,20 @@ class WorkerPool:
         return bool(self.pids)
 
     def open(self) -> None:
-        """Begin to start workers until there are enough; returns at once."""
+        """Begin to start workers until there are enough, unless it was closed; returns at once."""
+        if self._closed:
+            return
         for _ in range(self._total - len(self._workers) - len(self._starting)):
             self._starting.add(asyncio.get_running_loop().create_task(self._start_one()))
 
     async def close(self) -> None:
-        """Kill every worker and wait until they are gone."""
+        """Kill every worker and wait until they are gone. Who waits for one is told, and none is started any more."""
+        self._closed = True
         for task in list(self._starting):
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
+        self._starting.clear()
+        self._ready.put_nowait(_closed())
         for worker in list(self._workers):
             self._discard(worker)
         await asyncio.gather(*self._ending, *self._watching)
@@ -357,6 +367,9 @@ class WorkerPool:
         self.open()
         while True:
             worker = await self._ready.get()
+            if self._closed:
+                self._ready.put_nowait(_closed())  # for the next who waits
+                raise _closed()
             if isinstance(worker, Worker):
                 if worker.alive:
                     self._busy.add(worker)

@@ -112,7 +112,7 @@ def test_several_processes_write_read_and_make_room_at_a_time(own: Path) -> None
     alone = str(Path(kept_module.__file__).parent)
     commands = [[sys.executable, "-c", WRITERS, step, alone] for step in ("3", "4", "7")]
     writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
-    errors = [writer.communicate(timeout=60)[1] for writer in writers]
+    errors = [writer.communicate(timeout=250)[1] for writer in writers]
     assert errors == ["", "", ""]
     names = [file.name for file in own.iterdir()]
     assert names

@@ -187,9 +187,9 @@ def outcomes(name: str) -> list[bool | str]:
     found: list[bool | str] = []
     try:
         while True:
-            if not told.poll(60):
+            if not told.poll(240):
                 process.kill()
-                return [*found, "nothing for 60 s"]
+                return [*found, "nothing for 240 s"]
             found.append(told.recv())
     except EOFError:
         process.join()

@@ -46,7 +46,8 @@ def verdict(compilation: explorer.Compilation) -> EditedStage:
     return edit
 
 
-def test_an_edit_that_matches_is_what_all_stages_onward_are_made_of() -> None:
+def test_an_edit_that_matches_is_what_all_stages_onward_are_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prove, "ENOUGH_SECONDS", 60.0)  # a slow host tries one input in the time that there is
     plain = compiled()
     found = edited(plain, "loops", ("u * p", "p * u"))
     edit = verdict(found)
@@ -133,7 +134,7 @@ def test_an_endless_loop_is_stopped() -> None:
     )
     assert edit.verdict.status == "refused"
     assert "does not end within" in edit.verdict.message
-    assert process_time() - began < 8
+    assert process_time() - began < 10 * prove.SECONDS, "two proofs, and the stages before"
 
 
 @pytest.mark.parametrize("name", MODELS)

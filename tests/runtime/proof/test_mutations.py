@@ -3,7 +3,6 @@ and matches, and what is made of it onward is verified or says why not; never a 
 
 from __future__ import annotations
 
-import gc
 import random
 from collections import Counter
 from pathlib import Path
@@ -74,14 +73,6 @@ def seen(model: str, count: int) -> Counter[str]:
     plain = explorer.compile((EXAMPLES / f"{name}.emb").read_text(), options=options, on_demand=True)
     pick = random.Random(model)
     return Counter(checked(plain, stage, pick) for stage in EDITABLE for _ in range(count))
-
-
-@pytest.fixture(autouse=True)
-def _without_the_other_tests() -> None:
-    """What other tests left in this process is not looked at again by the garbage collector: at gigabytes it takes
-    seconds, and a proof is refused after two."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from explorer.runtime.run import RunRequest, execute
+from explorer.tuner.tune import on_gpu
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 Event = dict[str, Any]
@@ -21,6 +25,15 @@ def text_of(name: str) -> str:
 def search(text: str, on: str = "dae", tune: Mapping[str, Any] | None = None, **more: Any) -> list[Event]:
     """All events of a search, the last of them its result or why there is none."""
     return list(execute(RunRequest(text=text, on=on, tune={"trials": 12, **(tune or {})}, **more)))  # type: ignore[arg-type]
+
+
+def look(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """A clock on which so many looks at it take all the time that there is for enumerating a GPU's points: so there are
+    the same on every host. Of SLS and of TransH, 60 at most, all are by 60 looks; of a layer one takes half a second.
+    """
+    looks = count()
+    monkeypatch.setattr(on_gpu, "own_time", lambda: 1e-3 * next(looks))
+    monkeypatch.setattr(on_gpu, "WIDENING_S", 1e-3 * times)
 
 
 def of_kind(kind: str, said: list[Event]) -> list[Event]:

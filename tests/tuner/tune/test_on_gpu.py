@@ -17,7 +17,7 @@ from explorer.runtime.tuning import SEARCHES
 from explorer.tuner.device import ahead, elsewhere, recipes
 from explorer.tuner.device.trials import OnDevice
 from explorer.tuner.tune import on_gpu
-from tests.tuner.tune.searching import hold_together, of_kind, search, text_of
+from tests.tuner.tune.searching import hold_together, look, of_kind, search, text_of
 
 SLS = text_of("embedding/sls")
 
@@ -31,7 +31,7 @@ def threads(bound: BoundProgram) -> float:
 def few_points(monkeypatch: pytest.MonkeyPatch, fake_cuda: Any) -> None:
     """Spaces of some dozens of points, whose times differ: of all sizes of blocks, the smallest is the fastest."""
     monkeypatch.setattr(on_gpu, "MOST_POINTS", 60)
-    monkeypatch.setattr(on_gpu, "WIDENING_S", 2.0)
+    look(monkeypatch, 100)
     monkeypatch.setattr(ahead, "_pool", lambda: (None, 0))
     monkeypatch.setattr(OnDevice, "cold", lambda self, bound: threads(bound))
 
@@ -59,20 +59,27 @@ def test_a_faster_schedule_is_found_checked_and_told(how: str, small: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("name", "more"),
+    ("name", "more", "looks"),
     [
         pytest.param(
             "rgnn/rgcn",
             {"data": "tiny", "sizes": {"F": 4, "G": 3}, "options": {"grad": True}},
+            5,
             marks=pytest.mark.sweep,
         ),
-        ("kge/transh", {"data": "few.tsv", "sizes": {"D": 4}, "batch": 6}),
-        pytest.param("sage_pool", {"data": "tiny", "sizes": {}}, marks=pytest.mark.sweep),
+        ("kge/transh", {"data": "few.tsv", "sizes": {"D": 4}, "batch": 6}, 100),
+        pytest.param("sage_pool", {"data": "tiny", "sizes": {}}, 5, marks=pytest.mark.sweep),
     ],
 )
 def test_models_of_every_family_are_tuned(
-    name: str, more: dict[str, Any], small: dict[str, Any], tmp_path: Path
+    name: str,
+    more: dict[str, Any],
+    looks: int,
+    small: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    look(monkeypatch, looks)
     if more["data"].endswith(".tsv"):
         more = {**more, "data_dir": str(tmp_path)}
     hold_together(search(text_of(name), tune={"trials": 3}, **{**small, **more}))
@@ -252,10 +259,14 @@ def test_what_nothing_is_told_of_is_tuned_without_a_prediction(
     assert all(trial["predicted"] is None for trial in of_kind("trial", said))
 
 
-def test_it_is_told_what_the_prediction_does_not_look_at(small: dict[str, Any], tmp_path: Path) -> None:
+def test_it_is_told_what_the_prediction_does_not_look_at(
+    small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(monkeypatch, 5)
     (space,) = of_kind("space", search(text_of("rgnn/rgcn"), tune={"trials": 2}, **{**small, "sizes": {}}))
     options = [gene["key"] for gene in space["genes"] if "." not in gene["key"]]
     assert options
     assert all(name in space["by"].partition("does not look at")[2] for name in options)
+    look(monkeypatch, 100)
     (space,) = of_kind("space", search(SLS, tune={"trials": 2}, **small))
     assert space["predicted"]
