@@ -24,6 +24,11 @@ PRECISIONS = {
 }
 """What a GPU multiplies rows and matrices in, and what that costs: the largest error of 16,384 RESCAL scores of 512
 dimensions, relative to the mean one. Those of TransR, whose terms do not cancel, are smaller."""
+EDGES = {
+    "dst": "by destination, then type: COO, or with `encoding` CSC",
+    "src": "by source, then type: COO, or with `encoding` CSR",
+}
+"""What a layer's edges are sorted by in memory (PIGEON §3.3.5)."""
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
@@ -56,6 +61,7 @@ OPT_LEVELS = 4
 LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 VALUES: dict[str, tuple[str, ...] | tuple[int, ...] | range] = {
+    "edges": tuple(EDGES),
     "inspect": tuple(INSPECTIONS),
     "encoding": tuple(ENCODINGS),
     "inspect_edges": CHUNK_EDGES,
@@ -123,7 +129,8 @@ class Options:
     """What a user may choose.
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
-    (both Hector §3.2), `aggregate` a sum by destination and type taken before its product with the type's matrix, which
+    (both Hector §3.2), `edges` is the end that a layer's edges are sorted by in memory (`EDGES`): sums over a node's edges
+    at that end go through them in order, those at the other end through an order of their own; `aggregate` a sum by destination and type taken before its product with the type's matrix, which
     needs no array between the two, where no softmax of the node weighs what is summed, `interchange` the loop
     interchange, `online` sums of exponentials taken while their maximum grows (a softmax in one visit of its elements),
     `pack` scalars of a row, such as attention, as columns of the vectors that are read with them (Hector §6): off, for
@@ -166,6 +173,7 @@ class Options:
     grad: bool = False
     reorder: bool = True
     compact: bool = True
+    edges: str = "dst"
     aggregate: bool = True
     interchange: bool = True
     online: bool = True

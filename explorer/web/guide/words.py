@@ -55,6 +55,7 @@ OPTIONS: Mapping[str, str] = {
     "grad": "Adds the gradients of all parameters to the program.",
     "reorder": "Permits linear operators to change their order (Hector §3.2.3).",
     "compact": "Permits values of edges to be computed once a distinct pair (Hector §3.2.2).",
+    "edges": "The end that a layer's edges are sorted by in memory: destinations, or sources (PIGEON §3.3.5).",
     "aggregate": "Permits sums to be taken before products, where that is less work.",
     "interchange": "Permits loops to be exchanged, so that matrices are read along their rows.",
     "online": "Permits a softmax in one visit of its elements.",

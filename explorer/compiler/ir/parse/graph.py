@@ -27,6 +27,10 @@ def parse_graph(text: str) -> g.Graph:
 _Division = tuple[str, int]
 
 
+class _Edges(NamedTuple):
+    end: str
+
+
 class _Results(NamedTuple):
     names: tuple[str, ...]
     meta: Meta
@@ -53,6 +57,7 @@ class _GraphBuilder(Builder):
         values = tuple(part for part in parts if isinstance(part, g.Value))
         gradients = tuple(part for part in parts if isinstance(part, _Gradient))
         (returned,) = (part for part in parts if isinstance(part, _Results))
+        edges = next((part.end for part in parts if isinstance(part, _Edges)), g.EDGES[0])
         defined = {value.name for value in values}
         for each in returned.names:
             if each not in defined:
@@ -71,8 +76,14 @@ class _GraphBuilder(Builder):
             result=returned.names[0],
             further=returned.names[1:],
             gradients=tuple((gradient.tensor, gradient.value) for gradient in gradients),
+            edges=edges,
             origin=self.origin(meta),
         )
+
+    def edges(self, meta: Meta, end: str) -> _Edges:
+        if end not in g.EDGES:
+            raise self.refuse(meta, f"edges are by {' or '.join(g.EDGES)}, not {end}")
+        return _Edges(end)
 
     def dims(self, meta: Meta, *sizes: tuple[str, int]) -> None:
         self._sizes = sizes
