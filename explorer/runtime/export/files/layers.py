@@ -26,6 +26,12 @@ class Layer(Compiled):
         """Those of a graph, whether or not a tensor is over them."""
         return super().sets() | {"node", "etype", "ntype"}
 
+    def _check(self, made: Indices, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+        """As of all models; raises ValueError for a graph that was prepared with its edges by the other end too."""
+        if made.edges != self.edges:
+            raise ValueError(f"This graph was prepared with its edges by {made.edges}, not by {self.edges}.")
+        return super()._check(made, tensors)
+
     def prepare(self, *ids: Tensor, known: Mapping[str, int] | None = None, **named: Any) -> Indices:
         """The graph, encoded. Types that are not given are all 0; `num_nodes`, `num_etypes` and `num_ntypes` are as
         given, or what tensors have rows for, or the least that holds the ids."""
@@ -72,7 +78,7 @@ def encode(
     order = sorted_by(ends[other], etype, ends[edges])
     ends, etype = {end: ids[order] for end, ids in ends.items()}, etype[order]
     made = Indices(src.device, {**ends, "etype": etype, "ntype": ntype}, counts)
-    made.order, made.ordered = order, "edge"
+    made.order, made.ordered, made.edges = order, "edge", edges
     first = starts(ends[edges], etype)
     add_pairs(made, edges, numbered(first), torch.nonzero(first).flatten())
     by_pair = sorted_by(ends[other], etype)
