@@ -129,14 +129,16 @@ class Options:
     """What a user may choose.
 
     `grad` adds the backward pass; `reorder` permits linear-operator reordering and `compact` compact materialisation
-    (both Hector §3.2), `edges` is the end that a layer's edges are sorted by in memory (`EDGES`): sums over a node's edges
-    at that end go through them in order, those at the other end through an order of their own; `aggregate` a sum by destination and type taken before its product with the type's matrix, which
+    (both Hector §3.2), `aggregate` a sum by destination and type taken before its product with the type's matrix, which
     needs no array between the two, where no softmax of the node weighs what is summed, `interchange` the loop
     interchange, `online` sums of exponentials taken while their maximum grows (a softmax in one visit of its elements),
     `pack` scalars of a row, such as attention, as columns of the vectors that are read with them (Hector §6): off, for
     rows of whole sectors touch no fewer of them so, and are longer by what pads them;
     `arch` is the GPU that PTX and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with
     sums in float32 always.
+
+    `edges` is the end that a layer's edges are sorted by in memory (`EDGES`): sums over a node's edges at that end go
+    through them in order, those at the other end through an order of their own.
 
     `inspect` says what the inspector does on the GPU (`INSPECTIONS`): "true" is what measures best. The others beside
     it are read where it is "chunks" and a score allows it (cuKE §V-A, §VI): `inspect_edges` are the edges of a chunk

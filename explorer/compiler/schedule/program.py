@@ -205,7 +205,8 @@ class _Scheduling:
     def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str], most_bytes: int) -> _Scheduling:
         """Nothing yet, of a module of these nests, of which a caller gets the arrays `kept`; a block that one warp's
         rows fill has `most_bytes` of shared memory."""
-        return cls(Groupings.of(nests, report.options.edges, kept), Repeated.of(nests), _maps_of(nests), report, most_bytes)
+        groupings = Groupings.of(nests, report.options.edges, kept)
+        return cls(groupings, Repeated.of(nests), _maps_of(nests), report, most_bytes)
 
     def copy(self) -> _Scheduling:
         """The same, which what is done from here on does not change."""

@@ -125,6 +125,7 @@ _MODULE = {
     "module": "Several kernels, run one after the other.",
     "kernel": "A loop nest that is run as one.",
     "result": "The array that holds what the model returns.",
+    "edges": "The end that the edges of the graph are sorted by in memory, where it is not their destination.",
     "gradient": "The value or array that is the gradient of this parameter.",
     "inverse": "The array is derived: where each element of another one stands.",
     "product": "An array as long as a product of sizes.",

@@ -1,7 +1,8 @@
 """Another encoding of what elements ascend by: a graph's destinations, a matrix's rows (PIGEON §3.3.5).
 
 A map that its domain is sorted by need not be there for each element (COO): where each segment begins says as much
-(CSC of a graph whose edges are sorted by destination, CSR of one by source, or of a matrix), and is searched by halves for an element.
+(CSC of a graph whose edges are sorted by destination, CSR of one by source, or of a matrix), and is searched by halves
+for an element.
 
     idst = dst[e]                           index idst = last dst_ptr[0..nodes] <= e
 
