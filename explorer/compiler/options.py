@@ -28,7 +28,8 @@ EDGES = {
     "dst": "by destination, then type: COO, or with `encoding` CSC",
     "src": "by source, then type: COO, or with `encoding` CSR",
 }
-"""What a layer's edges are sorted by in memory (PIGEON §3.3.5)."""
+"""The ends that a layer's edges may be sorted by in memory (PIGEON §3.3.5)."""
+USUAL_EDGES = "dst"
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
@@ -175,7 +176,7 @@ class Options:
     grad: bool = False
     reorder: bool = True
     compact: bool = True
-    edges: str = "dst"
+    edges: str = USUAL_EDGES
     aggregate: bool = True
     interchange: bool = True
     online: bool = True

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import explorer
-from explorer.compiler.ir.graph import EDGES
 from explorer.compiler.ir.set_maps import sorted_maps
+from explorer.compiler.options import EDGES
 from tests.emulator.launch import launch
 
 B, ENTITIES, RELATIONS, D = 60, 9, 4, 32

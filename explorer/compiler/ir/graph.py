@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.node import Extent, Line, Node, VerificationError, merge, once
+from explorer.compiler.options import USUAL_EDGES
 
 Shape = tuple[Extent, ...]
 Ids = TypeVar("Ids", bound=Any)
@@ -29,9 +30,6 @@ DOMAINS = {"score": "batch", "layer": "graph"}
 
 STRUCTURES = ("bags", "blocks", "csr", "coo")
 """What an op is written over."""
-
-EDGES = ("dst", "src")
-"""The ends that a layer's edges may be sorted by, the usual one first: each with the other's kernels mirrored."""
 
 CONTRACTION_NAMES = {
     ",a->a": "bsv",
@@ -203,7 +201,7 @@ class Graph(Node):
     gradients: tuple[tuple[str, str], ...] = ()  # by tensor: the value that is its gradient
     structure: str = ""  # of an op: "bags", "csr", "coo" or "blocks"
     further: tuple[str, ...] = ()  # the results behind the first, of `return a, b`
-    edges: str = EDGES[0]  # the end that a layer's edges are sorted by in memory
+    edges: str = USUAL_EDGES  # the end that a layer's edges are sorted by in memory
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -338,7 +336,7 @@ def operator_name(operator: Operator, shape: Shape) -> str:
 def print_graph(graph: Graph) -> tuple[Line, ...]:
     """One line a declaration and one a value, with index set, shape and dependencies in columns."""
     lines = [Line(f"{graph.family} {graph.name} over {graph.domain}")]
-    if graph.edges != EDGES[0]:
+    if graph.edges != USUAL_EDGES:
         lines.append(Line(f"  edges by {graph.edges}"))
     if graph.sizes:
         lines.append(Line("  dim " + ", ".join(f"{name} = {size}" for name, size in graph.sizes)))

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import cache
 
 from explorer.compiler.counts import Counts
-from explorer.compiler.ir.graph import EDGES, Graph, IndexMap
+from explorer.compiler.ir.graph import Graph, IndexMap
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.work import work_of
+from explorer.compiler.options import EDGES
 
 PAIR_MAPS = {
     "src_pair": (

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from explorer.compiler.ir.graph import EDGES
+from explorer.compiler.options import EDGES, USUAL_EDGES
 from explorer.runtime.data.blocks import scattered, taken
 from explorer.runtime.data.graphs import DeclaredMap, RelationalGraph
 from explorer.runtime.data.ordering import order_by
@@ -171,7 +171,7 @@ def _is_sorted(array: Ids) -> bool:
 
 
 def encode(
-    graph: RelationalGraph, limit: int = MEMORY_LIMIT, further: Sequence[str] = (), edges: str = EDGES[0]
+    graph: RelationalGraph, limit: int = MEMORY_LIMIT, further: Sequence[str] = (), edges: str = USUAL_EDGES
 ) -> Encodings:
     """Sorts a graph's edges by the end `edges` and numbers its pairs. `further` are the sets of maps that will be made
     beside.

@@ -12,6 +12,7 @@ from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.node import Node, Origin
 from explorer.compiler.ir.parse.reader import Builder, Stored, read
 from explorer.compiler.ir.parse.statements import NUMBER_WORDS
+from explorer.compiler.options import EDGES, USUAL_EDGES
 
 SIGNATURES = {name: signature for signature, name in g.CONTRACTION_NAMES.items()}
 FULL = Stored("f32")
@@ -57,7 +58,7 @@ class _GraphBuilder(Builder):
         values = tuple(part for part in parts if isinstance(part, g.Value))
         gradients = tuple(part for part in parts if isinstance(part, _Gradient))
         (returned,) = (part for part in parts if isinstance(part, _Results))
-        edges = next((part.end for part in parts if isinstance(part, _Edges)), g.EDGES[0])
+        edges = next((part.end for part in parts if isinstance(part, _Edges)), USUAL_EDGES)
         defined = {value.name for value in values}
         for each in returned.names:
             if each not in defined:
@@ -81,8 +82,8 @@ class _GraphBuilder(Builder):
         )
 
     def edges(self, meta: Meta, end: str) -> _Edges:
-        if end not in g.EDGES:
-            raise self.refuse(meta, f"edges are by {' or '.join(g.EDGES)}, not {end}")
+        if end not in EDGES:
+            raise self.refuse(meta, f"edges are by {' or '.join(EDGES)}, not {end}")
         return _Edges(end)
 
     def dims(self, meta: Meta, *sizes: tuple[str, int]) -> None:

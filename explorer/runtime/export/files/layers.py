@@ -69,9 +69,7 @@ class Layer(Compiled):
         return made
 
 
-def encode(
-    src: Tensor, dst: Tensor, etype: Tensor, ntype: Tensor, counts: dict[str, int], edges: str
-) -> Indices:
+def encode(src: Tensor, dst: Tensor, etype: Tensor, ntype: Tensor, counts: dict[str, int], edges: str) -> Indices:
     """The arrays of a graph whose ids are int32 and in range, its edges sorted by the end `edges`."""
     other = "src" if edges == "dst" else "dst"
     ends = {"src": src, "dst": dst}
