@@ -36,6 +36,7 @@ _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands f
     grad=false true                the backward pass
     reorder=true false             weights are multiplied with weights first, where that saves work (layers)
     compact=true false             what depends on an edge's source and type is computed once a pair (layers)
+    edges=dst src                  the end that edges are sorted by in memory (layers): CSC or CSR when compressed
     aggregate=true false           sums by destination and type come before their product (layers)
   of the loops
     interchange=true false         matrices are read along their rows

@@ -326,7 +326,7 @@ def compile_model(
         return _failed(text, chosen, error.diagnostics)
     if checked.graph is None:
         return _failed(text, chosen, checked.diagnostics)
-    graph = checked.graph
+    graph = replace(checked.graph, edges=chosen.edges) if checked.graph.family == "layer" else checked.graph
     if chosen.negatives is None and any(entry.domain == NEGATIVE for entry in graph.maps):
         chosen = replace(chosen, negatives=Negatives(OWN_NEGATIVES, USUAL_NEGATIVE_COUNT))
     try:

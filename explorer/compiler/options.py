@@ -24,6 +24,12 @@ PRECISIONS = {
 }
 """What a GPU multiplies rows and matrices in, and what that costs: the largest error of 16,384 RESCAL scores of 512
 dimensions, relative to the mean one. Those of TransR, whose terms do not cancel, are smaller."""
+EDGES = {
+    "dst": "by destination, then type: COO, or with `encoding` CSC",
+    "src": "by source, then type: COO, or with `encoding` CSR",
+}
+"""The ends that a layer's edges may be sorted by in memory (PIGEON §3.3.5)."""
+USUAL_EDGES = "dst"
 SPLITS = ("auto", "rows", "nonzeros")
 CHUNKS = (0, *(1 << power for power in range(5, 13)))
 """Elements of a warp: from one a lane to where the largest graphs still keep a GPU busy; 0 is a choice by size."""
@@ -56,6 +62,7 @@ OPT_LEVELS = 4
 LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 VALUES: dict[str, tuple[str, ...] | tuple[int, ...] | range] = {
+    "edges": tuple(EDGES),
     "inspect": tuple(INSPECTIONS),
     "encoding": tuple(ENCODINGS),
     "inspect_edges": CHUNK_EDGES,
@@ -131,6 +138,9 @@ class Options:
     `arch` is the GPU that PTX and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with
     sums in float32 always.
 
+    `edges` is the end that a layer's edges are sorted by in memory (`EDGES`): sums over a node's edges at that end go
+    through them in order, those at the other end through an order of their own.
+
     `inspect` says what the inspector does on the GPU (`INSPECTIONS`): "true" is what measures best. The others beside
     it are read where it is "chunks" and a score allows it (cuKE §V-A, §VI): `inspect_edges` are the edges of a chunk
     (the paper's C), `inspect_cached` the matrices in shared memory (C1), `inspect_block` the elements of a row that
@@ -166,6 +176,7 @@ class Options:
     grad: bool = False
     reorder: bool = True
     compact: bool = True
+    edges: str = USUAL_EDGES
     aggregate: bool = True
     interchange: bool = True
     online: bool = True

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import explorer
-from explorer.compiler.ir.set_maps import SORTED_MAPS
+from explorer.compiler.ir.set_maps import sorted_maps
+from explorer.compiler.options import EDGES
 from tests.emulator.launch import launch
 
 B, ENTITIES, RELATIONS, D = 60, 9, 4, 32
@@ -21,7 +22,14 @@ TABLES = {
     "P": RANDOM.normal(size=(RELATIONS, D, D)).astype(np.float32),
 }
 UPSTREAM = RANDOM.normal(size=B).astype(np.float32)
-NAMES = [("dst", "bag", "row"), ("query", "dst_pair", "src"), ("src_pair_etype", "dst_pair_node", "col")]
+NAMES = {
+    ("dst", "bag", "row"): "dst",
+    ("query", "dst_pair", "src"): "dst",
+    ("src_pair_etype", "dst_pair_node", "col"): "dst",
+    ("src", "src_pair_node", "dst_pair_etype"): "src",
+    ("row", "src_pair", "query"): "src",
+}
+"""Names of arguments, with the end that edges are sorted by where there are some."""
 
 
 def text(head: str, relation: str, tail: str) -> str:
@@ -52,7 +60,11 @@ def close(got: Any, want: Any) -> None:
 
 
 def test_every_map_that_ascends_is_tried() -> None:
-    assert SORTED_MAPS.keys() <= {name for names in NAMES for name in names}
+    tried = {edges: {name for names, end in NAMES.items() for name in names if end == edges} for edges in EDGES}
+    of_lists = {"bag", "query", "row"}
+    for edges in EDGES:
+        assert sorted_maps(edges).keys() - of_lists <= tried[edges]
+    assert of_lists <= set().union(*tried.values())
 
 
 @pytest.mark.parametrize("names", NAMES, ids=" ".join)
@@ -61,8 +73,9 @@ def test_scores_and_gradients(names: tuple[str, str, str], inspect: str) -> None
     """Nothing takes a batch for sorted."""
     inputs = {**dict(zip(names, IDS, strict=True)), **TABLES}
     scores, gradients = expected()
-    plain = explorer.compile(text(*names), options={"inspect": inspect})
-    made = explorer.compile(text(*names), options={"inspect": inspect, "grad": True})
+    options = {"inspect": inspect, "edges": NAMES[names]}
+    plain = explorer.compile(text(*names), options=options)
+    made = explorer.compile(text(*names), options={**options, "grad": True})
     for on in ("graph", "loops", "kernels", "cpu", "dae"):
         close(plain.run(inputs, on), scores)
         result, found = made.run(inputs, on, grad=UPSTREAM)
@@ -72,7 +85,7 @@ def test_scores_and_gradients(names: tuple[str, str, str], inspect: str) -> None
             close(found[name], want)
 
 
-@pytest.mark.parametrize("names", NAMES[:1], ids=" ".join)
+@pytest.mark.parametrize("names", [*NAMES][:1], ids=" ".join)
 def test_the_cuda(names: tuple[str, str, str]) -> None:
     inputs = {**dict(zip(names, IDS, strict=True)), **TABLES}
     scores, gradients = expected()

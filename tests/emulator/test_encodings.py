@@ -1,4 +1,5 @@
-"""A graph's destinations and a matrix's rows found by searches: what COO's kernels compute, CSC's and CSR's do."""
+"""A graph's destinations or sources and a matrix's rows found by searches: what COO's kernels compute, CSC's and CSR's
+do."""
 
 from __future__ import annotations
 
@@ -52,6 +53,12 @@ def kernels(name: str, **options: str | int | bool) -> list[ScheduledKernel]:
         ("rgnn/rgcn", {"compact": "false", "grad": "true"}),
         ("edges", {}),
         ("edges", {"grad": "true"}),
+        ("edges", {"edges": "src", "grad": "true"}),
+        ("rgnn/gcn", {"edges": "src"}),
+        ("rgnn/rgat", {"edges": "src", "grad": "true"}),
+        ("rgnn/rgat", {"edges": "src", "compact": "false"}),
+        ("rgnn/hgt", {"edges": "src"}),
+        ("rgnn/rgcn", {"edges": "src", "grad": "true"}),
     ],
 )
 def test_compressed_kernels(emulated: Setting, name: str, size: int, options: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Sorted edges, compact maps and inverses of maps: by hand on a small graph, by brute force on random ones."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,12 @@ def random_graph(seed, nodes=9, edges=60, etypes=4):
 
 GRAPHS = [SMALL, *(random_graph(seed) for seed in range(5)), random_graph(9, nodes=3, edges=1), load_graph("small")]
 EMPTY = graph_from_edges([], [0, 1], 2)
+
+
+def mirrored(name):
+    """The map of the other end: `dst_pair` of `src_pair`."""
+    end, rest = name[:3], name[3:]
+    return {"src": "dst", "dst": "src"}.get(end, end) + rest
 
 
 def test_a_small_graph_by_hand():
@@ -54,6 +61,43 @@ def test_a_small_graph_by_hand():
     assert by_source.order.tolist() == [0, 2, 3, 4, 1]
     assert found.segments("src_pair").members(1).tolist() == [0, 3, 4]
     assert found.segments("dst").members(2).tolist() == [2, 3, 4]
+
+
+def test_a_small_graph_by_source_by_hand():
+    """Its in-degrees are the same; pairs of sources are numbered as the edges are, those of destinations by type."""
+    found = encode(SMALL, edges="src")
+    assert found.edge_order.tolist() == [1, 4, 0, 3, 2]
+    assert {name: array.tolist() for name, array in found.maps.items()} == {
+        "src": [0, 0, 0, 0, 1],
+        "dst": [2, 0, 2, 2, 0],
+        "etype": [0, 1, 1, 1, 1],
+        "ntype": [0, 1, 0, 1],
+        "src_pair": [0, 1, 1, 1, 2],
+        "src_pair_node": [0, 0, 1],
+        "src_pair_etype": [0, 1, 1],
+        "dst_pair": [0, 1, 2, 2, 1],
+        "dst_pair_node": [2, 0, 2],
+        "dst_pair_etype": [0, 1, 1],
+    }
+    assert found.counts == encode(SMALL).counts
+    assert found.norm.tolist() == [1, 0.5, 0.5, 0.5, 0.5]
+    assert found.in_degree.tolist() == [2, 0, 3, 0]
+    assert found.segments("src").order is None
+    assert found.segments("src").ptr.tolist() == [0, 4, 5, 5, 5]
+    assert found.segments("dst").order.tolist() == [1, 4, 0, 2, 3]
+    assert found.segments("dst_pair").members(1).tolist() == [1, 4]
+    assert found.steps[0].name == "sort edges by (src, etype, dst)"
+
+
+@pytest.mark.parametrize("graph", [*GRAPHS, EMPTY])
+def test_by_source_is_the_reversed_graph_by_destination(graph):
+    found, turned = encode(graph, edges="src"), encode(replace(graph, src=graph.dst, dst=graph.src))
+    assert found.edge_order.tolist() == turned.edge_order.tolist()
+    for name in DOMAINS:
+        other = mirrored(name)
+        assert found.maps[name].tolist() == turned.maps[other].tolist()
+        assert (found.segments(name).order is None) == bool((np.diff(found.maps[name]) >= 0).all())
+        assert found.segments(name).ptr.tolist() == turned.segments(other).ptr.tolist()
 
 
 def test_figure_7_of_hector_in_small():
@@ -114,10 +158,11 @@ def test_segments_are_the_inverse_of_their_map(graph, name):
     assert found.segments(name) is inverse
 
 
+@pytest.mark.parametrize("edges", ["dst", "src"])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_norm_and_degrees_count_every_parallel_edge(graph):
+def test_norm_and_degrees_count_every_parallel_edge(graph, edges):
     """Trap 6."""
-    found = encode(graph)
+    found = encode(graph, edges=edges)
     into = list(zip(graph.dst.tolist(), graph.etype.tolist(), strict=True))
     want = [np.float32(1) / np.float32(into.count(pair)) for pair in into]
     np.testing.assert_array_equal(found.restore_edges(found.norm), want)
@@ -145,7 +190,8 @@ def test_keys_that_do_not_fit_in_64_bits_are_sorted_all_the_same():
     limit = 2**31 - 1
     ends = np.array([5, limit - 1, 5, 0], dtype=np.int32)
     graph = RelationalGraph("wide", "test", limit, limit, 1, ends[::-1].copy(), ends, ends, np.zeros(0, np.int32))
-    assert encodings._edge_order(graph).tolist() == [3, 0, 2, 1]
+    assert encodings._edge_order(graph, "dst", "src").tolist() == [3, 0, 2, 1]
+    assert encodings._edge_order(graph, "src", "dst").tolist() == [0, 3, 1, 2]
     with pytest.raises(
         InputError, match=r"wide: 2,147,483,647 nodes and 4 edges might take .* GiB with their encodings"
     ):

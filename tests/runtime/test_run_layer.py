@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from explorer.runtime.run import RunRequest, execute
+from explorer.runtime.runs import layer
+from explorer.runtime.runs.request import compile_request
 
 RGCN = (Path(__file__).resolve().parents[2] / "examples" / "rgnn" / "rgcn.emb").read_text()
 SMALL = {"F": 4, "G": 3}
@@ -17,6 +19,15 @@ def run(**fields):
     events = list(execute(RunRequest(**request)))
     json.dumps(events[-1])
     return events
+
+
+def returned_by(events):
+    """What a generator returns at its end."""
+    while True:
+        try:
+            next(events)
+        except StopIteration as ended:
+            return ended.value
 
 
 def test_a_run_is_checked_and_timed():
@@ -45,6 +56,24 @@ def test_a_run_is_checked_and_timed():
 @pytest.mark.parametrize("compact", [False, True])
 def test_all_settings_agree_with_the_reference(reorder, compact):
     assert run(options={"reorder": reorder, "compact": compact}, repeat=1)[-1]["matches_reference"]
+
+
+@pytest.mark.parametrize("on", ["cpu", "dae"])
+def test_edges_by_source_agree_with_the_reference(on):
+    last = run(options={"edges": "src", "grad": True}, repeat=1, on=on)[-1]
+    assert last["matches_reference"]
+    assert set(last["gradients"]) == {"W", "w0"}
+    assert last["encodings"]["preprocessing"][0]["name"] == "sort edges by (src, etype, dst)"
+    assert last["encodings"]["in_degree"] == run(repeat=1)[-1]["encodings"]["in_degree"]
+
+
+def test_another_order_of_edges_is_encoded_anew():
+    request = RunRequest(text=RGCN, on="cpu", data="tiny", sizes=SMALL)
+    setup = returned_by(layer.prepare(request, compile_request(request)))
+    turned = setup.recompiled({"edges": "src"})
+    assert (np.diff(setup.encodings.maps["dst"]) >= 0).all()
+    assert (np.diff(turned.encodings.maps["src"]) >= 0).all()
+    assert setup.recompiled({"reorder": False}).encodings is setup.encodings
 
 
 def test_gradients_are_checked_by_tensor():

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.node import Extent, Line, Node, VerificationError, merge, once
+from explorer.compiler.options import USUAL_EDGES
 
 Shape = tuple[Extent, ...]
 Ids = TypeVar("Ids", bound=Any)
@@ -200,6 +201,7 @@ class Graph(Node):
     gradients: tuple[tuple[str, str], ...] = ()  # by tensor: the value that is its gradient
     structure: str = ""  # of an op: "bags", "csr", "coo" or "blocks"
     further: tuple[str, ...] = ()  # the results behind the first, of `return a, b`
+    edges: str = USUAL_EDGES  # the end that a layer's edges are sorted by in memory
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -334,6 +336,8 @@ def operator_name(operator: Operator, shape: Shape) -> str:
 def print_graph(graph: Graph) -> tuple[Line, ...]:
     """One line a declaration and one a value, with index set, shape and dependencies in columns."""
     lines = [Line(f"{graph.family} {graph.name} over {graph.domain}")]
+    if graph.edges != USUAL_EDGES:
+        lines.append(Line(f"  edges by {graph.edges}"))
     if graph.sizes:
         lines.append(Line("  dim " + ", ".join(f"{name} = {size}" for name, size in graph.sizes)))
     lines += [Line(_print_map(entry)) for entry in graph.maps]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Graph, IndexMap
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.work import work_of
+from explorer.compiler.options import EDGES
 
 PAIR_MAPS = {
     "src_pair": (
@@ -25,17 +29,8 @@ PAIR_MAPS = {
 THROUGH = {("dst_pair", "dst"): "dst_pair_node", ("src_pair", "src"): "src_pair_node"}
 """An edge's end is its pair's node: along the first map, the second goes on as the third."""
 
-SORTED_MAPS = {
-    "dst": "edge",
-    "dst_pair": "edge",
-    "dst_pair_node": "dst_pair",
-    "src_pair_etype": "src_pair",
-    "bag": "entry",
-    "query": "entry",
-    "row": "nonzero",
-}
-"""The maps by which their domain, which is beside each, is sorted: edges by (dst, etype), pairs of a node or of a type
-side by side, entries of a bag and nonzeros of a row likewise. A score's arguments may have such names, and no order."""
+SORTED_LISTS = {"bag": "entry", "query": "entry", "row": "nonzero"}
+"""The maps of an op by which their domain, which is beside each, is sorted."""
 
 HOMES: tuple[tuple[frozenset[str], str, str], ...] = (
     (frozenset({"etype"}), "etype", "etype"),
@@ -56,14 +51,25 @@ STEPS = {
 """For each of those maps, the maps of edges as seen from its set; "node" and "etype" are the set's identity."""
 
 
-def is_sorted(entry: IndexMap) -> bool:
-    """Whether a map's domain is in its order: a segment's elements stand next to one another."""
-    return SORTED_MAPS.get(entry.name) == entry.domain
+@cache
+def sorted_maps(edges: str) -> Mapping[str, str]:
+    """The maps by which their domain, which is beside each, is sorted, where edges are by the end `edges`, and then by
+    etype: the pairs of that end and a type are numbered as the edges are, those of the other end by type. Entries of a
+    bag and nonzeros of a row stand side by side likewise. A score's arguments may have such names, and no order."""
+    (other,) = {*EDGES} - {edges}
+    pair, others = f"{edges}_pair", f"{other}_pair"
+    return {edges: "edge", pair: "edge", f"{pair}_node": pair, f"{others}_etype": others, **SORTED_LISTS}
 
 
-def holds_sorted(array: Buffer) -> bool:
+def is_sorted(entry: IndexMap, edges: str) -> bool:
+    """Whether a map's domain is in its order where edges are by the end `edges`: a segment's elements stand next to one
+    another."""
+    return sorted_maps(edges).get(entry.name) == entry.domain
+
+
+def holds_sorted(array: Buffer, edges: str) -> bool:
     """Whether an array of indices is such a map, and so ascends."""
-    domain = SORTED_MAPS.get(array.name)
+    domain = sorted_maps(edges).get(array.name)
     return domain is not None and array.extents == (count_name(domain),)
 
 

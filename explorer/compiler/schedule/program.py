@@ -205,7 +205,8 @@ class _Scheduling:
     def of(cls, nests: Sequence[loops.Kernel], report: Report, kept: Sequence[str], most_bytes: int) -> _Scheduling:
         """Nothing yet, of a module of these nests, of which a caller gets the arrays `kept`; a block that one warp's
         rows fill has `most_bytes` of shared memory."""
-        return cls(Groupings.of(nests, kept), Repeated.of(nests), _maps_of(nests), report, most_bytes)
+        groupings = Groupings.of(nests, report.options.edges, kept)
+        return cls(groupings, Repeated.of(nests), _maps_of(nests), report, most_bytes)
 
     def copy(self) -> _Scheduling:
         """The same, which what is done from here on does not change."""
@@ -336,15 +337,15 @@ class _Scheduling:
             case "split_terms":
                 return split_terms(kernel, names)
             case "split_rows":
-                return split_rows(kernel, names, self.maps)
+                return split_rows(kernel, names, self.maps, self.groupings.edges)
             case "long_sums":
                 return self._in_pieces(kernel)
             case "split_segments":
                 return self._segments_apart(kernel)
             case "split_elements":
-                return split_rows(kernel, names, self.maps, always=True)
+                return split_rows(kernel, names, self.maps, self.groupings.edges, always=True)
             case "elements":
-                return [self._warps_of(each, kernel) for each in add_elements(kernel, self.maps)]
+                return [self._warps_of(each, kernel) for each in add_elements(kernel, self.maps, groupings.edges)]
             case "segment_parts":
                 return self._in_segment_parts(kernel)
             case "outer_products":
@@ -380,7 +381,7 @@ class _Scheduling:
         """Whether a nest's long sum is taken as it is, in pieces: it is none of outer products, and of an element's own
         numbers."""
         names = self.groupings.names
-        rows = split_rows(kernel, names, self.maps)
+        rows = split_rows(kernel, names, self.maps, self.groupings.edges)
         return (
             not rows
             and find_outer_sum(kernel) is None
@@ -417,7 +418,7 @@ class _Scheduling:
             return ()
         clearing, said = self._warps_of(found.clearing, kernel), self.report.mark()
         adding = tuple(added(each, found.parts) for each in schedule_rows(join_segments(found.storing), self.report))
-        if not adding and split_rows(kernel, self.groupings.names, self.maps, always=True):
+        if not adding and split_rows(kernel, self.groupings.names, self.maps, self.groupings.edges, always=True):
             return ()  # what one warp would compute of each element in turn is stored for all elements first
         if not adding:
             self.report.back_to(said)

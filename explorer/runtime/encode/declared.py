@@ -62,7 +62,7 @@ def drawn_maps(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, D
 
 def encoded(data: RelationalGraph, graph: Graph, limit: int = MEMORY_LIMIT) -> Encodings:
     """A layer's data, encoded, with the maps that the layer computes of its ids. Raises InputError."""
-    found = encode(data, limit, [entry.domain for entry in graph.maps if entry.divided])
+    found = encode(data, limit, [entry.domain for entry in graph.maps if entry.divided], graph.edges)
     ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.divided}
     found.maps |= made_maps(graph, found.maps, found.counts)
     found.counts |= made_sizes(graph.maps, found.counts)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.options import EDGES, USUAL_EDGES
 from explorer.runtime.data.blocks import scattered, taken
 from explorer.runtime.data.graphs import DeclaredMap, RelationalGraph
 from explorer.runtime.data.ordering import order_by
@@ -79,11 +80,11 @@ class Degrees:
 
 @dataclass(eq=False)
 class Encodings:
-    """A graph with its edges sorted by (dst, etype, src), and what follows from that.
+    """A graph with its edges sorted by (dst, etype, src) or (src, etype, dst), and what follows from that.
 
-    Element i of everything per edge is edge edge_order[i] of the graph as given. Pairs are numbered so that those
-    of a weight are contiguous (src_pair: by etype, then node) or those of a node are (dst_pair: by node, then
-    etype, as the edges are). Segments are computed when they are first asked for, and kept.
+    Element i of everything per edge is edge edge_order[i] of the graph as given. Pairs are numbered so that those of
+    a node are contiguous (of the end that edges are sorted by: by node, then etype, as the edges are) or those of a
+    weight are (of the other end: by etype, then node). Segments are computed when they are first asked for, and kept.
     """
 
     graph: RelationalGraph
@@ -169,16 +170,20 @@ def _is_sorted(array: Ids) -> bool:
     return bool((array[1:] >= array[:-1]).all())
 
 
-def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT, further: Sequence[str] = ()) -> Encodings:
-    """Sorts a graph's edges and numbers its pairs. `further` are the sets of maps that will be made beside.
+def encode(
+    graph: RelationalGraph, limit: int = MEMORY_LIMIT, further: Sequence[str] = (), edges: str = USUAL_EDGES
+) -> Encodings:
+    """Sorts a graph's edges by the end `edges` and numbers its pairs. `further` are the sets of maps that will be made
+    beside.
 
     Raises InputError where the arrays, with the segments of all maps, might take more than `limit` bytes; that is
     decided before any of them is made.
     """
     _check_memory(graph, limit, further)
     steps: list[Step] = []
-    with _timed(steps, "sort edges by (dst, etype, src)") as done:
-        edge_order = _edge_order(graph)
+    (other,) = {*EDGES} - {edges}
+    with _timed(steps, f"sort edges by ({edges}, etype, {other})") as done:
+        edge_order = _edge_order(graph, edges, other)
         src, dst, etype = (taken(array, edge_order) for array in (graph.src, graph.dst, graph.etype))
         done(f"{len(edge_order):,} edges")
     maps = {"src": src, "dst": dst, "etype": etype, "ntype": graph.ntype}
@@ -188,32 +193,37 @@ def encode(graph: RelationalGraph, limit: int = MEMORY_LIMIT, further: Sequence[
         "etype": graph.num_etypes,
         "ntype": graph.num_ntypes,
     }
-    with _timed(steps, "unique (dst, etype)") as done:
-        first = _starts(dst, etype)
+    with _timed(steps, f"unique ({edges}, etype)") as done:
+        first = _starts(maps[edges], etype)
         begins = np.flatnonzero(first)
-        maps |= {"dst_pair": _numbers(first), "dst_pair_node": dst[begins], "dst_pair_etype": etype[begins]}
-        counts["dst_pair"] = len(begins)
-        done(_share(counts["dst_pair"], graph.num_edges))
-    with _timed(steps, "unique (src, etype)") as done:
-        by_pair = order_by((etype, graph.num_etypes), (src, graph.num_nodes))
-        first = _starts(taken(etype, by_pair), taken(src, by_pair))
+        maps |= _pairs(edges, _numbers(first), maps[edges][begins], etype[begins])
+        counts[f"{edges}_pair"] = len(begins)
+        done(_share(len(begins), graph.num_edges))
+    with _timed(steps, f"unique ({other}, etype)") as done:
+        by_pair = order_by((etype, graph.num_etypes), (maps[other], graph.num_nodes))
+        first = _starts(taken(etype, by_pair), taken(maps[other], by_pair))
         kept = by_pair[first]
-        src_pair = scattered(_numbers(first), by_pair)
-        maps |= {"src_pair": src_pair, "src_pair_node": src[kept], "src_pair_etype": etype[kept]}
-        counts["src_pair"] = len(kept)
+        own = scattered(_numbers(first), by_pair)
+        maps |= _pairs(other, own, maps[other][kept], etype[kept])
+        counts[f"{other}_pair"] = len(kept)
         ptr = np.append(np.flatnonzero(first), len(first)).astype(np.int32)
-        done(_share(counts["src_pair"], graph.num_edges))
+        done(_share(len(kept), graph.num_edges))
     with _timed(steps, "in-degrees, whole and by type") as done:
-        alike = np.diff(begins, append=len(dst))  # the edges of each pair of destination and type
-        norm = np.repeat(np.float32(1) / alike.astype(np.float32), alike)
-        in_degree = np.bincount(dst[begins], weights=alike, minlength=graph.num_nodes).astype(np.float32)
+        alike = np.bincount(maps["dst_pair"], minlength=counts["dst_pair"])  # the edges of each pair
+        norm = taken(np.float32(1) / alike.astype(np.float32), maps["dst_pair"])
+        in_degree = np.bincount(maps["dst_pair_node"], weights=alike, minlength=graph.num_nodes).astype(np.float32)
         done(f"at most {int(in_degree.max(initial=0)):,} in-edges a node")
     # The order that found the pairs is the inverse of their map: it need not be sorted for again.
-    known = {"src_pair": Segments(ptr, None if _is_sorted(src_pair) else by_pair)}
+    known = {f"{other}_pair": Segments(ptr, None if _is_sorted(own) else by_pair)}
     declared = {name: (each.domain, each.codomain) for name, each in graph.declared.items()}
     maps |= {name: _sorted(each, edge_order) for name, each in graph.declared.items()}
     counts = {each.codomain: each.count for each in graph.declared.values()} | counts
     return Encodings(graph, edge_order, maps, counts, norm, in_degree, steps, {**DOMAINS, **declared}, known)
+
+
+def _pairs(end: str, own: Ids, node: Ids, etype: Ids) -> dict[str, Ids]:
+    """The maps of an end's pairs: each edge's own pair, and each pair's node and type."""
+    return {f"{end}_pair": own, f"{end}_pair_node": node, f"{end}_pair_etype": etype}
 
 
 def _sorted(declared: DeclaredMap, edge_order: Ids) -> Ids:
@@ -226,10 +236,10 @@ def _sorted(declared: DeclaredMap, edge_order: Ids) -> Ids:
     return ids[edge_order] if declared.domain == "edge" else ids
 
 
-def _edge_order(graph: RelationalGraph) -> Ids:
-    """The edges by (dst, etype, src); parallel edges in the order given."""
-    nodes = graph.num_nodes
-    return order_by((graph.dst, nodes), (graph.etype, graph.num_etypes), (graph.src, nodes))
+def _edge_order(graph: RelationalGraph, end: str, other: str) -> Ids:
+    """The edges by (end, etype, other end); parallel edges in the order given."""
+    ends, nodes = {"src": graph.src, "dst": graph.dst}, graph.num_nodes
+    return order_by((ends[end], nodes), (graph.etype, graph.num_etypes), (ends[other], nodes))
 
 
 def _starts(*columns: Ids) -> npt.NDArray[np.bool_]:

@@ -127,7 +127,7 @@ def _family_fields(plan: Plan, maps: list[IndexMap]) -> dict[str, object]:
         given = tuple((entry.name, entry.domain) for entry in maps)
         return {"given": given, "negatives": negatives.count if negatives else 0}
     if graph.family == "layer":
-        return {}
+        return {"edges": graph.edges}
     sets = Sets.of(graph)
     names = {field: name for field, name in vars(sets).items() if field != "maps"}
     ends, order = SetNames.of(plan.derived_graph).inverses[sets.home]

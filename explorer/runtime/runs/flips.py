@@ -10,6 +10,7 @@ from explorer.compiler.options import (
     BLOCK_ROWS,
     CHUNKS,
     DECOUPLED,
+    EDGES,
     ENCODINGS,
     LANE_VECTORS,
     LANE_WIDTHS,
@@ -32,6 +33,7 @@ READ_BY = {
 """The stages that an option can change; of one that is not here, all."""
 OTHERS: Mapping[str, tuple[Value, ...]] = {
     "negatives": ("none", "tail:64"),
+    "edges": tuple(EDGES),
     "precision": tuple(PRECISIONS),
     "inspect": ("true", "chunks", "false"),
     "opt": (3, 0),

@@ -94,7 +94,9 @@ class LayerSetup(Setup):
     def recompiled(self, options: Mapping[str, str | int | bool]) -> LayerSetup:
         compilation = self.compiled_with(options)
         graph, module = programs(compilation)
-        return replace(self, compilation=compilation, graph=graph, module=module)
+        same = graph.edges == self.graph.edges
+        encodings = self.encodings if same else encoded(self.encodings.graph, graph)
+        return replace(self, compilation=compilation, graph=graph, module=module, encodings=encodings)
 
     def describe(self, check: Check) -> dict[str, Any]:
         described, maps = self.encodings.describe(), self.encodings.maps

@@ -233,6 +233,9 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
     def _check(self, structure: Structure, tensors: Mapping[str, Tensor]) -> dict[str, int]:
         """The sizes of all sets, where every tensor is there and fits, and all ids have their rows."""
         graph = self._forward.graph
+        if structure.edges not in ("", graph.edges):
+            had = f"This graph was prepared with its edges by {structure.edges}"
+            raise InputError(f"{had}, and {graph.name} has them by {graph.edges}.")
         counts, tables = dict(structure.counts), dict[str, str]()
         for declared in self._declared:
             if declared.name not in tensors:

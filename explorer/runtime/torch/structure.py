@@ -54,6 +54,7 @@ class Structure:
     values: dict[str, Tensor] = field(default_factory=dict)  # of the graph: norm, in_degree
     order: Tensor | None = None
     ordered: str = ""  # the set whose elements `order` is of
+    edges: str = ""  # the end that a graph's edges are sorted by
     inverses: dict[str, Inverse] = field(default_factory=dict)
     made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by map, the sizes that its inverse is for
 
@@ -341,4 +342,5 @@ def _graph_structure(
         values={"norm": moved(encodings.norm), "in_degree": moved(encodings.in_degree)},
         order=moved(encodings.edge_order).to(torch.int64),
         ordered="edge",
+        edges=graph.edges,
     )

@@ -100,10 +100,10 @@ GALLERY: dict[str, tuple[Shown, ...]] = {
         ),
         Shown(
             "PIGEON §3.3.5",
-            "The row of a nonzero: GetSrcId as a binary search of CSR, where COO reads it.",
-            "embedding/spmm_coo",
+            "The source of an edge, whose edges are by source: GetSrcId as a binary search of CSR, where COO reads it.",
+            "rgnn/gcn",
             (View("loops"), View("kernels")),
-            {"encoding": "compressed"},
+            {"edges": "src", "encoding": "compressed"},
         ),
         Shown("Figure 2", "HGT, by node and by edge type.", "rgnn/hgt", (View("graph"), View("kernels"))),
     ),

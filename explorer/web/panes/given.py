@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compiler.options import ARCHITECTURES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS
+from explorer.compiler.options import ARCHITECTURES, EDGES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime import tuning
 from explorer.runtime.targets.table import TARGETS, USUAL
@@ -25,6 +25,7 @@ def give(most_panes: int) -> None:
         most_panes=most_panes,
         architectures=ARCHITECTURES,
         precisions=PRECISIONS,
+        edge_orders=EDGES,
         inspections=settings.INSPECTIONS,
         chunk_sizes=settings.CHUNK_SIZES,
         chunk_switches=settings.CHUNK_SWITCHES,

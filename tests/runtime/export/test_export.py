@@ -42,6 +42,7 @@ RUN = {
     "embedding/spmm_coo": ({"D": 8}, {}, True),
     "embedding/spmm_coo compressed": ({"D": 8}, {"encoding": "compressed"}, False),
     "rgnn/rgat compressed": ({"F": 8, "G": 8}, {"encoding": "compressed", "compact": False}, True),
+    "rgnn/rgat by source": ({"F": 8, "G": 8}, {"edges": "src", "encoding": "compressed"}, True),
     "embedding/spattn": ({}, {}, True),
 }
 """By example: sizes, options, and whether it has its backward pass."""
@@ -129,22 +130,24 @@ def test_the_backward_pass_goes_on_where_the_forward_pass_ended():
     assert Plan.of(compiled("kge/transr"), grad=False).gradients is None
 
 
+@pytest.mark.parametrize("edges", ["dst", "src"])
 @pytest.mark.parametrize("data", ["tiny", "small"])
-def test_a_graph_is_encoded_as_the_runtime_does_it(data):
+def test_a_graph_is_encoded_as_the_runtime_does_it(data, edges):
     from explorer.runtime.export.files import layers
 
     graph = load_graph(data)
-    want = encode(graph)
+    want = encode(graph, edges=edges)
     src, dst, etype, ntype = (torch.from_numpy(np.array(a)) for a in (graph.src, graph.dst, graph.etype, graph.ntype))
     sizes = {"node": graph.num_nodes, "edge": graph.num_edges, "etype": graph.num_etypes, "ntype": graph.num_ntypes}
-    got = layers.encode(src, dst, etype, ntype, dict(sizes))
+    got = layers.encode(src, dst, etype, ntype, dict(sizes), edges)
     assert {name: got.counts[name] for name in want.counts} == want.counts
     for name, array in {**want.maps, "norm": want.norm, "in_degree": want.in_degree}.items():
         np.testing.assert_array_equal(got.arrays[name].numpy(), array, err_msg=name)
         assert got.arrays[name].numpy().dtype == array.dtype
     np.testing.assert_array_equal(got.order.numpy(), want.edge_order)
-    got.invert(got.arrays["src_pair"], (got.counts["src_pair"],), "ends", "order")
-    segments = want.segments("src_pair")
+    pair = {"dst": "src_pair", "src": "dst_pair"}[edges]
+    got.invert(got.arrays[pair], (got.counts[pair],), "ends", "order")
+    segments = want.segments(pair)
     np.testing.assert_array_equal(got.arrays["ends"].numpy(), segments.ptr)
     np.testing.assert_array_equal(got.arrays["order"].numpy(), segments.order)
 

@@ -65,8 +65,9 @@ def test_effects_of_options_of_sums_are_told_where_a_kernel_reads_them(client: T
     flips = client.post("/effects", data={"edit": "3", "text": TEXTS["rgnn/rgat"]}).json()["flips"]
     assert flips["encoding"] == flips["split"] == ["kernels", "cuda"]
     assert flips["preload"] == flips["balance"] == []
+    assert {"graph", "loops", "kernels", "dlc"} <= set(flips["edges"])
     of_no_sum = client.post("/effects", data={"edit": "3", "text": TEXTS["kge/transr"]}).json()["flips"]
-    assert not any(of_no_sum[name] for name in OF_SUMS)
+    assert not any(of_no_sum[name] for name in (*OF_SUMS, "edges"))
     assert set(OF_SUMS) <= set(flips)
 
 

@@ -12,6 +12,7 @@ from explorer.compiler.ir.functions import FUNCTIONS
 from explorer.compiler.ir.node import Node, Origin
 from explorer.compiler.ir.parse.reader import Builder, Stored, read
 from explorer.compiler.ir.parse.statements import NUMBER_WORDS
+from explorer.compiler.options import EDGES, USUAL_EDGES
 
 SIGNATURES = {name: signature for signature, name in g.CONTRACTION_NAMES.items()}
 FULL = Stored("f32")
@@ -25,6 +26,10 @@ def parse_graph(text: str) -> g.Graph:
 
 
 _Division = tuple[str, int]
+
+
+class _Edges(NamedTuple):
+    end: str
 
 
 class _Results(NamedTuple):
@@ -53,6 +58,7 @@ class _GraphBuilder(Builder):
         values = tuple(part for part in parts if isinstance(part, g.Value))
         gradients = tuple(part for part in parts if isinstance(part, _Gradient))
         (returned,) = (part for part in parts if isinstance(part, _Results))
+        edges = next((part.end for part in parts if isinstance(part, _Edges)), USUAL_EDGES)
         defined = {value.name for value in values}
         for each in returned.names:
             if each not in defined:
@@ -71,8 +77,14 @@ class _GraphBuilder(Builder):
             result=returned.names[0],
             further=returned.names[1:],
             gradients=tuple((gradient.tensor, gradient.value) for gradient in gradients),
+            edges=edges,
             origin=self.origin(meta),
         )
+
+    def edges(self, meta: Meta, end: str) -> _Edges:
+        if end not in EDGES:
+            raise self.refuse(meta, f"edges are by {' or '.join(EDGES)}, not {end}")
+        return _Edges(end)
 
     def dims(self, meta: Meta, *sizes: tuple[str, int]) -> None:
         self._sizes = sizes

@@ -26,6 +26,8 @@ from explorer.compiler.report import Report
 
 def fuse(graph: g.Graph, report: Report) -> loops.Kernel | Module:
     """The graph as one kernel (a score), or as a module of kernels (a layer, and whatever has several outputs)."""
+    if report.options.edges != graph.edges:
+        report.refused(f"{graph.name}: edges={report.options.edges}: nothing, for only a layer has a graph's edges")
     if graph.is_one_nest:
         kernel = _fuse_score(graph, report)
         rows = sum(isinstance(node, loops.Row) for node in walk(kernel))
@@ -195,7 +197,7 @@ def _kernel(
             continue
         ends, order = sets.inverses[entry.name]
         index.append(loops.Buffer(name=ends, kind="index", extents=(ends_of(entry.codomain),), origin=entry.origin))
-        if not is_sorted(entry):
+        if not is_sorted(entry, graph.edges):
             flat = (sets.counts[entry.domain],)
             index.append(loops.Buffer(name=order, kind="index", extents=flat, origin=entry.origin))
     tensors = [

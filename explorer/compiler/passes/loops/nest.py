@@ -272,7 +272,7 @@ class Nest:
         variable = self.names.new(hint)
         loop = Scope(place, variable)
         position: Atom = variable
-        if not is_sorted(entry) and entry.codomain != "unit" and not containment(entry):
+        if not is_sorted(entry, self.graph.edges) and entry.codomain != "unit" and not containment(entry):
             position = self.names.new(hint)
             _, order = self.sets.inverses[segment.map]
             loop.add(loops.Load(result=position, buffer=order, indices=(variable,), origin=origin))

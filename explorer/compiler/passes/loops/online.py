@@ -17,7 +17,7 @@ from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import each_program
 from explorer.compiler.ir.node import Atom, Names, once, walk
-from explorer.compiler.ir.set_maps import SORTED_MAPS, THROUGH
+from explorer.compiler.ir.set_maps import THROUGH, sorted_maps
 from explorer.compiler.ir.statements import (
     alive,
     all_names,
@@ -146,9 +146,11 @@ def _kind(
 # Which loops visit the same elements
 
 
-def _inner_loop(loop: loops.For, largest: Maximum, defined: dict[str, loops.Statement]) -> tuple[loops.For, str] | None:
+def _inner_loop(
+    loop: loops.For, largest: Maximum, defined: dict[str, loops.Statement], edges: str
+) -> tuple[loops.For, str] | None:
     """The loop over the maximum's elements that a loop is or holds, if it visits just those: the edges of a node, or
-    those of its pairs, one pair after another."""
+    those of its pairs, one pair after another, as they lie where edges are sorted by the end `edges`."""
     bounds = largest.loop.lower, largest.loop.extent
     if (loop.lower, loop.extent) == bounds:
         return loop, ""
@@ -158,7 +160,7 @@ def _inner_loop(loop: loops.For, largest: Maximum, defined: dict[str, loops.Stat
         return None
     segments = ((found[0].removesuffix("_ptr"), found[1]) for found in bounds_of if found is not None)
     (whole, place), (outer, row), (along, inside) = segments
-    together = THROUGH.get((along, whole)) == outer and {whole, outer, along} <= SORTED_MAPS.keys()
+    together = THROUGH.get((along, whole)) == outer and {whole, outer, along} <= sorted_maps(edges).keys()
     return (inner[0], along) if together and row == place and inside == loop.variable else None
 
 
@@ -170,7 +172,7 @@ def _merged(
 ) -> tuple[loops.Statement, ...]:
     """The body with the maximum's loop and those of its sums as one, at the place of the last of them."""
     at = body.index(largest.loop)
-    early, late, sums = _parted(body[at + 1 :], largest, kernel)
+    early, late, sums = _parted(body[at + 1 :], largest, kernel, report.options.edges)
     if not sums:
         return body
     if not report.options.online:
@@ -211,7 +213,7 @@ def _definitions(kernel: loops.Kernel) -> dict[str, loops.Statement]:
 
 
 def _parted(
-    rest: Sequence[loops.Statement], largest: Maximum, kernel: loops.Kernel
+    rest: Sequence[loops.Statement], largest: Maximum, kernel: loops.Kernel, edges: str
 ) -> tuple[list[loops.Statement], list[loops.Statement], list[Sums]]:
     """What follows the maximum's loop: what can go before the one loop, what must come after it, what becomes part."""
     defined = _definitions(kernel)
@@ -223,7 +225,7 @@ def _parted(
     for statement in rest:
         touched = waiting & read_in(statement) | waiting & written_in(statement)
         if isinstance(statement, loops.For) and touched == {largest.result} and statement is not largest.end:
-            inner = _inner_loop(statement, largest, defined)
+            inner = _inner_loop(statement, largest, defined, edges)
             try:
                 if inner is not None:
                     found = frozenset(_proportional(largest, statement, kernel))

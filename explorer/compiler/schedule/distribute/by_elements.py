@@ -22,9 +22,10 @@ from explorer.compiler.passes.loops.cleared import ADDS, clear_output
 from explorer.compiler.schedule.edit.nests import Body, map_of, only_loop, part
 
 
-def add_elements(kernel: loops.Kernel, maps: Mapping[str, Buffer]) -> tuple[loops.Kernel, ...]:
+def add_elements(kernel: loops.Kernel, maps: Mapping[str, Buffer], edges: str) -> tuple[loops.Kernel, ...]:
     """The kernels that clear what is summed, and the one whose iterations are elements; none for other nests. `maps`
-    are by an array of where segments begin the one that says of each element in which segment it is."""
+    are by an array of where segments begin the one that says of each element in which segment it is, `edges` the end
+    that a graph's edges are sorted by."""
     loop = only_loop(kernel)
     if loop is None or not few(loop.extent):
         return ()
@@ -38,7 +39,7 @@ def add_elements(kernel: loops.Kernel, maps: Mapping[str, Buffer]) -> tuple[loop
     element, body = _element(segment, f"{index.name}{ORDER}")
     needed = slice_for(tuple(scalars), body)
     outside = {segment.lower, segment.extent, segment.variable} - {element}
-    if outside & names_read((*needed, *body)) or (element == segment.variable and not holds_sorted(index)):
+    if outside & names_read((*needed, *body)) or (element == segment.variable and not holds_sorted(index, edges)):
         return ()
     row = loops.Load(result=loop.variable, buffer=index.name, indices=(element,), origin=segment.origin)
     own = (row, *needed, *body)

@@ -35,10 +35,11 @@ from explorer.compiler.schedule.match.outer_products import find_outer_sum
 
 
 def split_rows(
-    kernel: loops.Kernel, names: Names, maps: Mapping[str, Buffer], *, always: bool = False
+    kernel: loops.Kernel, names: Names, maps: Mapping[str, Buffer], edges: str, *, always: bool = False
 ) -> tuple[loops.Kernel, ...]:
     """The kernel of the rows and that of their sums; none for other kernels. `maps` are by an array of where segments
-    begin the one that says of each element in which segment it is. With `always`, rows that take no more than a static
+    begin the one that says of each element in which segment it is, `edges` the end that a graph's edges are sorted by.
+    With `always`, rows that take no more than a static
     loop too, and sums of several numbers for one element of the output."""
     loop = only_loop(kernel)
     if loop is None:
@@ -53,7 +54,7 @@ def split_rows(
     sums = [statement for statement in body if outputs & written_names([statement])]
     if len(sums) != 1 or len(outputs) != 1 or outputs & names_read(s for s in body if s is not sums[0]):
         return ()
-    found = _Rows(kernel, loop, tuple(scalars), replace(segment, body=body), sums[0], writer, names, maps)
+    found = _Rows(kernel, loop, tuple(scalars), replace(segment, body=body), sums[0], writer, names, maps, edges)
     return found.kernels(always)
 
 
@@ -162,6 +163,7 @@ class _Rows:
     writer: Writer
     names: Names
     maps: Mapping[str, Buffer]
+    edges: str
 
     def kernels(self, always: bool) -> tuple[loops.Kernel, ...]:
         """Both kernels; none where the rows need their segment, or the sum is taken as well without them."""
@@ -205,7 +207,7 @@ class _Rows:
         if bounds & {loops.result_of(s) for s in needed}:
             return ()
         found: Body = ()
-        if element == self.segment.variable and not holds_sorted(index):
+        if element == self.segment.variable and not holds_sorted(index, self.edges):
             order = f"{index.name}{ORDER}", (element,)
             found = tuple(s for s in rows if isinstance(s, loops.Load) and (s.buffer, s.indices) == order)[:1]
             if not found:

@@ -51,26 +51,28 @@ ROWS_END = Decision(
 @dataclasses.dataclass
 class Groupings:
     """The groupings of a module's rows: one for each array that rows choose their matrix by, and how many of them by
-    each element. `handed` are the arrays that one of its kernels makes for one other alone."""
+    each element. `handed` are the arrays that one of its kernels makes for one other alone, `edges` the end that a
+    graph's edges are sorted by."""
 
     names: Names
     made: dict[tuple[str, int], Grouping]
+    edges: str
     handed: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, kernels: Sequence[loops.Kernel], kept: Iterable[str] = ()) -> Groupings:
+    def of(cls, kernels: Sequence[loops.Kernel], edges: str, kept: Iterable[str] = ()) -> Groupings:
         """None yet, of the rows of a module's kernels, which a caller gets the arrays `kept` of."""
         having = Counter(buffer.name for kernel in kernels for buffer in kernel.buffers)
         made = {buffer.name for kernel in kernels for buffer in kernel.buffers if buffer.kind == "output"}
         handed = frozenset(name for name in made - set(kept) if having[name] == 2)
-        return cls(Names({name for kernel in kernels for name in all_names(kernel)}), {}, handed)
+        return cls(Names({name for kernel in kernels for name in all_names(kernel)}), {}, edges, handed)
 
     def by(self, kernel: str, chosen: Chosen, matrices: Extent, origin: Origin) -> tuple[Grouping, bool]:
         """The grouping of such rows, and whether it is new, so that its kernels have to run."""
         key = chosen.index.name, chosen.times
         if key in self.made:
             return self.made[key], False
-        if holds_sorted(chosen.index) and chosen.times == 1:
+        if holds_sorted(chosen.index, self.edges) and chosen.times == 1:
             by = made(f"tiles of rows by {chosen.index.name}", "schedule", origin)
             self.made[key] = tile_segments(kernel, chosen.index, matrices, self.names, by)
         else:

@@ -1,7 +1,8 @@
 """Another encoding of what elements ascend by: a graph's destinations, a matrix's rows (PIGEON §3.3.5).
 
 A map that its domain is sorted by need not be there for each element (COO): where each segment begins says as much
-(CSC of a graph, whose edges are sorted by destination; CSR of a matrix), and is searched by halves for an element.
+(CSC of a graph whose edges are sorted by destination, CSR of one by source, or of a matrix), and is searched by halves
+for an element.
 
     idst = dst[e]                           index idst = last dst_ptr[0..nodes] <= e
 
@@ -27,7 +28,7 @@ from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.inspect.inspection import Inspection
 from explorer.compiler.target import BLOCK_THREADS
 
-FORMS = {"dst": "GetDstId of CSC", "row": "GetSrcId of CSR"}
+FORMS = {"dst": "GetDstId of CSC", "src": "GetSrcId of CSR", "row": "GetSrcId of CSR"}
 """What PIGEON calls the search for an element of a map, and the encoding."""
 
 
@@ -37,7 +38,7 @@ class Compression:
     def __init__(self, nests: Sequence[loops.Kernel], names: Names, report: Report) -> None:
         self.names, self.report = names, report
         arrays = {buffer.name: buffer for nest in nests for buffer in nest.buffers if buffer.kind == "index"}
-        self.sorted = {name: array for name, array in arrays.items() if holds_sorted(array)}
+        self.sorted = {name: array for name, array in arrays.items() if holds_sorted(array, report.options.edges)}
         self.starts = {name: arrays[f"{name}{STARTS}"] for name in self.sorted if f"{name}{STARTS}" in arrays}
         looked = [lookup for nest in nests for lookup in lookups_of(nest)]
         self.segments: dict[str, Extent] = {  # by map the extent of what it leads to

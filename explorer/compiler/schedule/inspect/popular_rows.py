@@ -26,7 +26,6 @@ from explorer.compiler.schedule.edit.queries import edit, names_of, scheduled
 from explorer.compiler.schedule.inspect import facts
 from explorer.compiler.schedule.inspect.inspection import Inspection
 from explorer.compiler.schedule.lanes.mapping import Unfit
-from explorer.compiler.target import GpuTarget
 
 POPULAR = Decision(
     name="popular",
@@ -68,7 +67,7 @@ def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKern
     if not report.choose(kernel.name, POPULAR, False):
         return (kernel,)
     try:
-        found = keep_popular(kernel, report.target, report.number(kernel.name, SHARE, USUAL_SHARE))
+        found = keep_popular(kernel, report, report.number(kernel.name, SHARE, USUAL_SHARE))
     except Unfit as reason:
         report.settle(kernel.name, POPULAR, False)
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
@@ -77,12 +76,12 @@ def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKern
     return found
 
 
-def keep_popular(kernel: ScheduledKernel, target: GpuTarget, share: int) -> tuple[ScheduledKernel, ...]:
+def keep_popular(kernel: ScheduledKernel, report: Report, share: int) -> tuple[ScheduledKernel, ...]:
     """The inspector's kernels, and the kernel that reads what they wrote, for so many percent of the cache; raises
     Unfit where it gathers otherwise."""
-    gathers = _gathers_of(kernel)
+    gathers = _gathers_of(kernel, report.options.edges)
     room = (
-        target.l2_bytes
+        report.target.l2_bytes
         * share
         // 100
         // sum(table.element_bytes * prod(map(kernel.size, table.extents[1:])) for table in gathers.tables)
@@ -94,7 +93,7 @@ def keep_popular(kernel: ScheduledKernel, target: GpuTarget, share: int) -> tupl
     return *inspector.kernels(), scheduled(_reading(kernel, gathers, inspector.of["marked"]), line)
 
 
-def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
+def _gathers_of(kernel: ScheduledKernel, edges: str) -> _Gathers:
     """The one index array that is staged whole; raises Unfit where there is none, or it is read for more than rows.
 
     Those that ascend name a row many times in turn, while it is in a nearer cache anyway."""
@@ -107,7 +106,7 @@ def _gathers_of(kernel: ScheduledKernel) -> _Gathers:
     tiles = {node.name for node in walk(kernel) if isinstance(node, kernels.Tile) and node.memory == "shared"}
     indices = {buffer.name: buffer for buffer in kernel.buffers if buffer.type == "i32"}
     staged = {load.buffer: stores[load.result] for load in loads if stores.get(load.result) in tiles}
-    found = {name: tile for name, tile in staged.items() if name in indices and not holds_sorted(indices[name])}
+    found = {name: tile for name, tile in staged.items() if name in indices and not holds_sorted(indices[name], edges)}
     if len(found) != 1:
         raise Unfit("it does not stage one index array")
     ((index, tile),) = found.items()

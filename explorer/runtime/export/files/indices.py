@@ -27,6 +27,7 @@ class Indices:
     highest: dict[str, int] = field(default_factory=dict)
     order: Tensor | None = None
     ordered: str = ""  # the set whose elements `order` is of
+    edges: str = ""  # the end that a graph's edges are sorted by
     found: dict[Any, dict[str, Tensor]] = field(default_factory=dict)
     made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by inverse, the sizes that it is for
 

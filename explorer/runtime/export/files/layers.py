@@ -1,5 +1,5 @@
-"""The indices of a layer: a graph's edges sorted by (dst, etype, src), its pairs of nodes and types, and its degrees
-(Hector §3.2.2)."""
+"""The indices of a layer: a graph's edges sorted by one end, type and the other, its pairs of nodes and types, and its
+degrees (Hector §3.2.2)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,20 @@ NAMES = ("src", "dst", "etype", "ntype")
 
 class Layer(Compiled):
     """A layer of a relational graph: `module(src, dst, etype, x=x)`, or `module(graph, x=x)` with
-    `graph = module.prepare(src, dst, etype)`. Maps that the text declares come by name, or behind ntype."""
+    `graph = module.prepare(src, dst, etype)`. Maps that the text declares come by name, or behind ntype. Kernels see
+    edges sorted by the end `edges`."""
+
+    edges: str  # "dst" or "src"
 
     def sets(self) -> set[str]:
         """Those of a graph, whether or not a tensor is over them."""
         return super().sets() | {"node", "etype", "ntype"}
+
+    def _check(self, made: Indices, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+        """As of all models; raises ValueError for a graph that was prepared with its edges by the other end too."""
+        if made.edges != self.edges:
+            raise ValueError(f"This graph was prepared with its edges by {made.edges}, not by {self.edges}.")
+        return super()._check(made, tensors)
 
     def prepare(self, *ids: Tensor, known: Mapping[str, int] | None = None, **named: Any) -> Indices:
         """The graph, encoded. Types that are not given are all 0; `num_nodes`, `num_etypes` and `num_ntypes` are as
@@ -55,32 +64,38 @@ class Layer(Compiled):
                 raise ValueError(f"{name} hold ids that are not in 0 to {limit - 1}.")
         if len(ntype) != nodes or highest(ntype, True) >= sizes["ntype"]:
             raise ValueError(f"ntype is a type below {sizes['ntype']} for each of the {nodes:,} nodes.")
-        made = encode(src, dst, etype, ntype, {"unit": 1, **sizes})
+        made = encode(src, dst, etype, ntype, {"unit": 1, **sizes}, self.edges)
         add_declared(made, self.declared, found, self.check_indices)
         return made
 
 
-def encode(src: Tensor, dst: Tensor, etype: Tensor, ntype: Tensor, counts: dict[str, int]) -> Indices:
-    """The arrays of a graph whose ids are int32 and in range."""
-    order = sorted_by(src, etype, dst)
-    src, dst, etype = src[order], dst[order], etype[order]
-    made = Indices(src.device, {"src": src, "dst": dst, "etype": etype, "ntype": ntype}, counts)
-    made.order, made.ordered = order, "edge"
-    first = starts(dst, etype)
-    dst_pair = numbered(first)
-    made.arrays |= {"dst_pair": dst_pair, "dst_pair_node": dst[first], "dst_pair_etype": etype[first]}
-    counts["dst_pair"] = len(made.arrays["dst_pair_node"])
-    by_pair = sorted_by(src, etype)
-    kept = starts(etype[by_pair], src[by_pair])
-    src_pair = torch.empty_like(src)
-    src_pair[by_pair] = numbered(kept)
-    first_of_pair = by_pair[kept]
-    made.arrays |= {"src_pair": src_pair, "src_pair_node": src[first_of_pair], "src_pair_etype": etype[first_of_pair]}
-    counts["src_pair"] = len(first_of_pair)
+def encode(src: Tensor, dst: Tensor, etype: Tensor, ntype: Tensor, counts: dict[str, int], edges: str) -> Indices:
+    """The arrays of a graph whose ids are int32 and in range, its edges sorted by the end `edges`."""
+    other = "src" if edges == "dst" else "dst"
+    ends = {"src": src, "dst": dst}
+    order = sorted_by(ends[other], etype, ends[edges])
+    ends, etype = {end: ids[order] for end, ids in ends.items()}, etype[order]
+    made = Indices(src.device, {**ends, "etype": etype, "ntype": ntype}, counts)
+    made.order, made.ordered, made.edges = order, "edge", edges
+    first = starts(ends[edges], etype)
+    add_pairs(made, edges, numbered(first), torch.nonzero(first).flatten())
+    by_pair = sorted_by(ends[other], etype)
+    kept = starts(etype[by_pair], ends[other][by_pair])
+    own = torch.empty_like(ends[other])
+    own[by_pair] = numbered(kept)
+    add_pairs(made, other, own, by_pair[kept])
+    dst_pair = made.arrays["dst_pair"]
     alike = torch.bincount(dst_pair, minlength=counts["dst_pair"])[dst_pair.long()].to(torch.float32)
     made.arrays["norm"] = torch.ones_like(alike) / alike
-    made.arrays["in_degree"] = torch.bincount(dst, minlength=counts["node"]).to(torch.float32)
+    made.arrays["in_degree"] = torch.bincount(ends["dst"], minlength=counts["node"]).to(torch.float32)
     return made
+
+
+def add_pairs(made: Indices, end: str, own: Tensor, first: Tensor) -> None:
+    """The maps of an end's pairs: each edge's own pair, and the node and type of each pair's first edge."""
+    node, etype = made.arrays[end][first], made.arrays["etype"][first]
+    made.arrays |= {f"{end}_pair": own, f"{end}_pair_node": node, f"{end}_pair_etype": etype}
+    made.counts[f"{end}_pair"] = len(first)
 
 
 def sorted_by(*keys: Tensor) -> Tensor:
