@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Graph, IndexMap
 from explorer.compiler.ir.index_sets import count_name
@@ -56,15 +58,28 @@ STEPS = {
 """For each of those maps, the maps of edges as seen from its set; "node" and "etype" are the set's identity."""
 
 
+def sorted_domain(name: str) -> str:
+    """The set that a sorted map of that name leads from, `entry` of `bag`, and of several bags `a_entry` of `a_bag`; ""
+    where there is none."""
+    prefix, bag, end = name.rpartition("_bag")
+    return f"{prefix}_entry" if prefix and bag and not end else SORTED_MAPS.get(name, "")
+
+
 def is_sorted(entry: IndexMap) -> bool:
     """Whether a map's domain is in its order: a segment's elements stand next to one another."""
-    return SORTED_MAPS.get(entry.name) == entry.domain
+    return sorted_domain(entry.name) == entry.domain
 
 
 def holds_sorted(array: Buffer) -> bool:
     """Whether an array of indices is such a map, and so ascends."""
-    domain = SORTED_MAPS.get(array.name)
-    return domain is not None and array.extents == (count_name(domain),)
+    domain = sorted_domain(array.name)
+    return bool(domain) and array.extents == (count_name(domain),)
+
+
+def listed_in(graph: Graph) -> tuple[tuple[IndexMap, IndexMap], ...]:
+    """Of an op's graph, for each of its lists the map from entries to their owners and that to what they pick: one
+    pair, or of several bags one each."""
+    return tuple((home, pick) for home, pick in pairwise(graph.maps) if is_sorted(home))
 
 
 def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:
