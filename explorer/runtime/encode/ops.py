@@ -18,9 +18,9 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, IndexMap, Tensor, plural
 from explorer.compiler.ir.index_sets import count_name
-from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.stored import numbers
 from explorer.runtime.arrays import inputs_of, kernels_of
 from explorer.runtime.data.graphs import DeclaredMap

@@ -15,8 +15,8 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.index_sets import with_products
 from explorer.compiler.ir.loops import Kernel
-from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.returned import for_each_returned
 from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS, load_lists
