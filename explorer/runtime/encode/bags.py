@@ -50,15 +50,19 @@ def has_several_bags(graph: Graph) -> bool:
 def form_of_bag(home: str) -> Form:
     """The arrays that a bag is given as, by the name of its map to bags."""
     prefix, usual = home.removesuffix(BAG), FORMS[0]
-    names = (f"{prefix}{name}" for name in (usual.lists, usual.picks, usual.value))
-    return Form(*names, num_lists="", num_picked=f"{prefix}{usual.num_picked}")
+    lists, picks, value = (f"{prefix}{name}" for name in (usual.lists, usual.picks, usual.value))
+    return Form(lists, picks, value, usual.num_lists, f"{prefix}{usual.num_picked}")
 
 
-def given_bag(home: str, lists: SparseRows) -> dict[str, Any]:
-    """A bag as a caller gives it; of one without weights any will do, since nothing takes them."""
-    form = form_of_bag(home)
-    weights = np.ones(lists.num_entries, np.float32) if lists.value is None else lists.value
-    return {form.lists: lists.ptr, form.picks: lists.idx, form.value: weights}
+def given_bags(by_home: Mapping[str, SparseRows]) -> dict[str, Any]:
+    """Bags as a caller gives them, by their maps to bags; of those without weights any will do, since nothing takes
+    them."""
+    found: dict[str, Any] = {}
+    for home, lists in by_home.items():
+        form = form_of_bag(home)
+        weights = np.ones(lists.num_entries, np.float32) if lists.value is None else lists.value
+        found |= {form.lists: lists.ptr, form.picks: lists.idx, form.value: weights}
+    return found
 
 
 def bags_from(graph: Graph, arrays: Mapping[str, Any], known: Mapping[str, int]) -> tuple[Bag, ...]:

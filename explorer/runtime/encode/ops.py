@@ -111,8 +111,8 @@ class EncodedLists:
     def segments(self, name: str) -> Segments:
         """The inverse of a map."""
         if name not in self._segments:
-            if name in self._ends:
-                self._segments[name] = Segments(self._ends[name], None)
+            if name in self.by_home:
+                self._segments[name] = Segments(self.by_home[name].ptr, None)
             else:
                 domain, leads_to = next((e.domain, e.codomain) for e in self.sets.maps if e.name == name)
                 with self._timed(f"{plural(leads_to)} to {plural(domain)} by {name}") as found:
@@ -121,9 +121,9 @@ class EncodedLists:
         return self._segments[name]
 
     @property
-    def _ends(self) -> dict[str, Ids]:
-        """Where each list begins, by the map from entries to lists."""
-        return {self.sets.home: self.lists.ptr, **{bag.home.name: bag.lists.ptr for bag in self.beside}}
+    def by_home(self) -> dict[str, SparseRows]:
+        """The lists by the map from entries to them: one pair, or of several bags one each."""
+        return {self.sets.home: self.lists, **{bag.home.name: bag.lists for bag in self.beside}}
 
     def weights(self, tensor: Tensor) -> npt.NDArray[np.float32] | None:
         """What the lists themselves bring of a tensor, where it is the weight of an entry, the value of a nonzero."""
@@ -135,7 +135,7 @@ class EncodedLists:
     @property
     def map_bytes(self) -> dict[str, int]:
         """What reading each map takes at the least: the owners of sorted entries follow from where lists begin."""
-        own = {name: ends.nbytes for name, ends in self._ends.items()}
+        own = {name: lists.ptr.nbytes for name, lists in self.by_home.items()}
         return {name: ids.nbytes for name, ids in self.maps.items()} | own
 
     @contextmanager

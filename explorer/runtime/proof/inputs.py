@@ -133,14 +133,20 @@ def _lists(compilation: Compilation, case: Case, random: np.random.Generator) ->
     }
     counts = {pick.codomain: rows, home.codomain: lists, home.domain: entries}
     if beside:
-        arrays["bags"] = {}
-        for each, _ in listed_in(graph):
-            form, placed = form_of_bag(each.name), random.permutation(lists)
-            ends = np.concatenate([[0], np.cumsum(np.array(case.lengths)[placed])]).astype(np.int32)
-            picks = random.integers(0, rows, entries).astype(np.int32)
-            weights = random.uniform(0.5, 1.5, entries).astype(np.float32)
-            arrays["bags"] |= {form.lists: ends, form.picks: picks, form.num_picked: rows, form.value: weights}
+        arrays["bags"] = _bags(graph, case, random)
         counts |= {bag.domain: entries for bag, _ in beside} | {picked.codomain: rows for _, picked in beside}
     declared = _declared(graph, case, counts, random)
     counts |= made_sizes(graph.maps, counts)
     return {**arrays[graph.structure], **declared}, counts
+
+
+def _bags(graph: Graph, case: Case, random: np.random.Generator) -> Inputs:
+    """Of an op that has several bags the arrays of all, each with the case's lengths in an order of its own."""
+    arrays: Inputs = {}
+    for home, _ in listed_in(graph):
+        form, lengths = form_of_bag(home.name), random.permutation(case.lengths)
+        arrays[form.lists] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        arrays[form.picks] = random.integers(0, case.rows, case.entries).astype(np.int32)
+        arrays[form.value] = random.uniform(0.5, 1.5, case.entries).astype(np.float32)
+        arrays[form.num_picked] = case.rows
+    return arrays

@@ -217,7 +217,10 @@ class OpEvaluator(RowEvaluator):
             kinds = of_entries * len(value) if isinstance(value, tuple) and len(of_entries) == 1 else of_entries
             parts.append(of_each(rows_of, value, kinds if isinstance(value, tuple) else kinds[0]))
 
-        self.in_chunks(order, 1 + sum(each.counts(order) for each in self.lists.values()), run)
+        weights = np.ones_like(order)
+        for each in self.lists.values():
+            weights = weights + each.counts(order)
+        self.in_chunks(order, weights, run)
         if isinstance(parts[0], tuple):
             return tuple(joined(0, *each) for each in zip(*parts, strict=True))
         return joined(0, *parts)

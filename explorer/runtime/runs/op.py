@@ -22,7 +22,7 @@ from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.data.locality import reuse
 from explorer.runtime.data.normal import standard_normal, whole
-from explorer.runtime.encode.bags import drawn_beside, given_bag, most_beside
+from explorer.runtime.encode.bags import drawn_beside, given_bags, most_beside
 from explorer.runtime.encode.declared import DRAWN, declared_in, drawn_maps
 from explorer.runtime.encode.layers import tensor_shape
 from explorer.runtime.encode.ops import EncodedLists, Sets, finish, own_counts, program_inputs, programs_of
@@ -263,8 +263,7 @@ def _given(encoded: EncodedLists) -> dict[str, Any]:
     values = np.ones(lists.num_entries, np.float32) if lists.value is None else lists.restore(lists.value)
     given = {"value": values, **{name: each.ids for name, each in encoded.declared.items()}}
     if encoded.beside:
-        bags = ((sets.home, lists), *((bag.home.name, bag.lists) for bag in encoded.beside))
-        return {**given, **{name: array for home, each in bags for name, array in given_bag(home, each).items()}}
+        return given | given_bags(encoded.by_home)
     if sets.entry == "entry":
         return {**given, "ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx, "weight": values}
     if lists.order is None:

@@ -208,7 +208,7 @@ BAG_FORMS = {
     "a helper of a bag": form(
         TWO,
         "return sum(T[i] for i in a) + counted(b)",
-        TABLES,
+        {"T": ("item", D)},
         each(lambda i, k: rows(i, "a", "T", k).sum(0) + len(i["b"][k])),
         helper="def counted(l):\n    return sum(1 for i in l)\n\n",
     ),
