@@ -47,6 +47,7 @@ from explorer.runtime.arrays import check_inputs
 from explorer.runtime.data.graphs import RelationalGraph, load_graph
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.data.triples import Triples
+from explorer.runtime.encode.bags import given_bags
 from explorer.runtime.encode.batch import draw
 from explorer.runtime.encode.declared import encoded
 from explorer.runtime.encode.layers import programs, tensor_shape, upstream_names
@@ -299,9 +300,11 @@ def op_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, 
     }[graph.structure]
     drawn_lists = encoded_with_drawn(graph, sparse_from(given, graph.name, "given", shape["num_cols"]), 0)
     counts = drawn_lists.counts
+    several = bool(drawn_lists.beside)
+    given = given_bags(drawn_lists.by_home) if several else given
     given |= {name: each.ids for name, each in drawn_lists.declared.items()}
     for tensor in graph.tensors:
-        if tensor.kind != "structure":
+        if tensor.kind != "structure" or several:
             drawn = random.standard_normal(tensor_shape(graph, tensor, counts))
             given[tensor.name] = drawn.astype(np.float32)
     return given

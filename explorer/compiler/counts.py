@@ -61,9 +61,11 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
     """Counts from numbers by the names of SETS, of a graph, or of MATRIX_SETS, of a matrix, called `name`.
 
     `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not; of a matrix `nonzeros`
-    and `rows`, `nodes` or what an op calls its rows; of lists `entries`. Raises CountError.
+    and `rows`, `nodes` or what an op calls its rows; of lists `entries`, `a_entries` of several bags. Raises
+    CountError.
     """
-    of_op = LISTS in given or not given.keys().isdisjoint(MATRIX_SETS)
+    lists = any(key == LISTS or key.endswith(f"_{LISTS}") for key in given)
+    of_op = lists or not given.keys().isdisjoint(MATRIX_SETS)
     own = given.keys() - ALL_SETS.keys()
     for key, value in given.items():
         if key in own and not of_op:
@@ -72,7 +74,7 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
             raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
     if of_op:
         owner = () if own else ("nodes",) if "nodes" in given else ("rows",)
-        _check_there(given, *owner, *(() if LISTS in given else ("nonzeros",)))
+        _check_there(given, *owner, *(() if lists else ("nonzeros",)))
         named = {ALL_SETS.get(key, key): number for key, number in given.items()}
         return Counts(name or "the given matrix", MappingProxyType(named))
     _check_there(given, "nodes", "edges")

@@ -16,6 +16,7 @@ import pytest
 import explorer
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.index_sets import is_given
+from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.options import USUAL_NEGATIVE_COUNT
 from explorer.compiler.returned import as_returned, each_returned
 from explorer.runtime.encode.declared import declared_in
@@ -44,6 +45,8 @@ COUNTS = {
     "col": 3,
     "j": 3,
     "bag": 4,
+    "item": 5,
+    "user": 3,
 }
 ROWS, COLUMNS = np.array([0, 0, 2, 2, 2]), np.array([2, 0, 0, 2, 2])
 STRUCTURES: dict[str, Inputs] = {
@@ -63,6 +66,12 @@ STRUCTURES: dict[str, Inputs] = {
     },
 }
 STRUCTURES["layer"]["num_nodes"] = 5
+STRUCTURES["several"] = {
+    "a_ptr": np.array([0, 2, 2, 5, 6]),
+    "a_idx": np.array([3, 0, 1, 1, 4, 2]),
+    "b_ptr": np.array([0, 0, 1, 3, 3]),
+    "b_idx": np.array([2, 0, 2]),
+}
 STRUCTURES["coo"] = {
     "row": np.array([2, 0, 2, 0, 2]),
     "col": np.array([2, 0, 0, 2, 1]),
@@ -81,6 +90,11 @@ def bags(of: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
     """A row for each bag, of the rows that it picks."""
     ends = STRUCTURES["bags"]["ptr"]
     return lambda i: np.stack([of(i["T"][i["idx"][a:b]]) for a, b in pairwise(ends)])
+
+
+def pooled(i: Inputs, bag: str, table: Any) -> Any:
+    """Of one of several bags the sum of the rows that it picks."""
+    return np.stack([table[i[f"{bag}_idx"][a:b]].sum(0) for a, b in pairwise(i[f"{bag}_ptr"])])
 
 
 def bags_of_ids(of: Callable[[Inputs, Any], Any]) -> Callable[[Inputs], Any]:
@@ -206,6 +220,7 @@ MEANS: dict[str, Callable[[Inputs], Any]] = {
     "readout_mean": lambda i: i["x"].mean(0, keepdims=True),
     "scalar_param_one": lambda i: i["gamma"] - triple(lambda h, r, t: np.abs(h + r - t).sum(-1))(i)[:, None],
     "scalar_param": lambda i: i["gamma"][0] - triple(lambda h, r, t: np.abs(h + r - t).sum(-1))(i),
+    "several_bags": lambda i: np.concatenate([pooled(i, "a", i["T"]), pooled(i, "b", i["U"])], 1),
     "softmax_dense": bags(lambda part: softmax(part.sum(0))),
     "stop_gradient": triple(detached),
     "sum_first_dimension": bags(lambda part: part.sum((0, 1))),
@@ -278,7 +293,8 @@ UNDIFFERENCED = {"stop_gradient": ("E",)}
 def inputs_of(graph: Graph) -> Inputs:
     """Ids, a structure and tensors, drawn by the graph's own declarations."""
     random = np.random.default_rng(4)
-    inputs = dict(STRUCTURES["layer" if graph.family == "layer" else graph.structure])
+    several = graph.family == "op" and len(listed_in(graph)) > 1
+    inputs = dict(STRUCTURES["layer" if graph.family == "layer" else "several" if several else graph.structure])
     counts = {**COUNTS, "batch": 4}
     if graph.family == "score":
         shapes = {"batch": (4,), "negative": (4, USUAL_NEGATIVE_COUNT)}
@@ -286,7 +302,7 @@ def inputs_of(graph: Graph) -> Inputs:
         inputs |= {e.name: random.integers(0, counts[e.codomain], shapes[e.domain]).astype(np.int32) for e in given}
     elif graph.structure == "csr":
         counts["row"] = 3
-    elif graph.structure == "bags":
+    elif graph.structure == "bags" and not several:
         counts[graph.maps[1].codomain] = 5
     if graph.family != "score":
         sizes = counts | {"entry": len(STRUCTURES["bags"]["idx"]), "nonzero": 5}

@@ -6,12 +6,13 @@ import pytest
 
 from benchmarks._checked_cases import cases_of
 from benchmarks.gpu_check import Setting, check_model
+from tests.compiler.by_form.bag_forms import BAG_FORMS
 from tests.compiler.by_form.facts import FACTS
 from tests.compiler.by_form.forms import FORMS
 from tests.compiler.by_form.own_negatives import OWN_NEGATIVES
 from tests.compiler.by_form.set_forms import SET_FORMS
 
-KNOWN = (FORMS, SET_FORMS, FACTS, OWN_NEGATIVES)
+KNOWN = (BAG_FORMS, FORMS, SET_FORMS, FACTS, OWN_NEGATIVES)
 TEXTS = {name: form.text for forms in KNOWN for name, form in forms.items()}
 assert len(TEXTS) == sum(map(len, KNOWN)), "two forms have one name"
 

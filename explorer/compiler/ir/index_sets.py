@@ -25,6 +25,8 @@ SINGULAR = frozenset({"entity", "relation"})
 CONSTANT = frozenset({"unit", "etype", "ntype", "relation"})
 """The sets that do not grow with a graph or a batch: their elements are few, and each may have to do with all."""
 
+ENTRIES = "entries"
+"""The extent of what lists hold; a matrix has nonzeros, a graph edges."""
 ENDS = "_ends"
 """The extent `node_ends` of the array that holds where each node's segment begins: one more than `nodes`."""
 
@@ -39,6 +41,11 @@ def count_name(index_set: str) -> Extent:
     if index_set in SINGULAR:
         return index_set
     return 1 if index_set == "unit" else plural(index_set)
+
+
+def is_of_lists(extent: Extent) -> bool:
+    """Whether so many are the entries of lists; of several bags each has its own, `a_entries`."""
+    return isinstance(extent, str) and (extent == ENTRIES or extent.endswith(f"_{ENTRIES}"))
 
 
 def few(extent: Extent) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import Graph, IndexMap
@@ -61,16 +62,29 @@ def sorted_maps(edges: str) -> Mapping[str, str]:
     return {edges: "edge", pair: "edge", f"{pair}_node": pair, f"{others}_etype": others, **SORTED_LISTS}
 
 
+def sorted_domain(name: str, edges: str) -> str:
+    """The set that a sorted map of that name leads from, `entry` of `bag`, and of several bags `a_entry` of `a_bag`; ""
+    where there is none. Edges are by the end `edges`."""
+    prefix, bag, end = name.rpartition("_bag")
+    return f"{prefix}_entry" if prefix and bag and not end else sorted_maps(edges).get(name, "")
+
+
 def is_sorted(entry: IndexMap, edges: str) -> bool:
     """Whether a map's domain is in its order where edges are by the end `edges`: a segment's elements stand next to one
     another."""
-    return sorted_maps(edges).get(entry.name) == entry.domain
+    return sorted_domain(entry.name, edges) == entry.domain
 
 
 def holds_sorted(array: Buffer, edges: str) -> bool:
     """Whether an array of indices is such a map, and so ascends."""
-    domain = sorted_maps(edges).get(array.name)
-    return domain is not None and array.extents == (count_name(domain),)
+    domain = sorted_domain(array.name, edges)
+    return bool(domain) and array.extents == (count_name(domain),)
+
+
+def listed_in(graph: Graph) -> tuple[tuple[IndexMap, IndexMap], ...]:
+    """Of an op's graph, for each of its lists the map from entries to their owners and that to what they pick: one
+    pair, or of several bags one each."""
+    return tuple((home, pick) for home, pick in pairwise(graph.maps) if is_sorted(home, graph.edges))
 
 
 def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:

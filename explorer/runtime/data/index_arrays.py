@@ -60,6 +60,13 @@ def sparse_from(arrays: Mapping[str, Any], name: str, source: str, num_picked: i
         known = "; ".join(f"{form.lists} and {form.picks}" for form in FORMS)
         held = ", ".join(sorted(arrays)) or "nothing"
         raise InputError(f"{name}: there are no lists of indices in it (it holds {held[:200]}); they are {known}")
+    return sparse_in(form, arrays, name, source, num_picked)
+
+
+def sparse_in(
+    form: Form, arrays: Mapping[str, Any], name: str, source: str, num_picked: int | None = None
+) -> SparseRows:
+    """The same of arrays in a known form."""
     picks = _ids(arrays[form.picks], form.picks, name)
     rows = _limit(arrays, form.num_picked, num_picked, picks, name)
     _check_range(picks, form.picks, rows, form.num_picked, name)

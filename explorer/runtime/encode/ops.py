@@ -6,7 +6,7 @@ results over entries are put back on the way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -20,12 +20,14 @@ from explorer.compiler.ir.graph import Graph, IndexMap, Tensor, plural
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.stored import numbers
 from explorer.runtime.arrays import inputs_of, kernels_of
 from explorer.runtime.data.graphs import DeclaredMap
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.triples import Ids, InputError
+from explorer.runtime.encode.bags import Bag, bags_from, has_several_bags
 from explorer.runtime.encode.declared import declared_maps, made_map, made_sizes, read_off
 from explorer.runtime.encode.graph import Segments, Step, segments
 from explorer.runtime.encode.layers import Finish, Floats, Outcome, Result, restored, tensor_shape, with_upstream
@@ -51,7 +53,7 @@ class Sets:
     @classmethod
     def of(cls, graph: Graph) -> Sets:
         """The sets of an op's graph."""
-        home, pick = graph.maps[:2]
+        home, pick = listed_in(graph)[0]
         return cls(home.codomain, home.domain, pick.codomain, home.name, pick.name, graph.maps)
 
     def counts(self, lists: SparseRows) -> dict[str, int]:
@@ -62,11 +64,13 @@ class Sets:
 @dataclass(eq=False)
 class EncodedLists:
     """The lists of a run, and the maps that its text declares as they are given, as an op's maps and the sizes of its
-    sets, with the inverses that programs ask for, each made once; `steps` says what was done."""
+    sets, with the inverses that programs ask for, each made once; `steps` says what was done. Of several bags `lists`
+    are the first's, and the others stand beside."""
 
     sets: Sets
     lists: SparseRows
     declared: Mapping[str, DeclaredMap] = field(default_factory=dict)
+    beside: tuple[Bag, ...] = ()
     steps: list[Step] = field(default_factory=list)
     maps: dict[str, Ids] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -84,8 +88,13 @@ class EncodedLists:
         with self._timed(f"{sets.home} of each entry") as found:
             self.maps = {sets.home: lists.owners(), sets.pick: lists.idx}
             found.append(f"{lists.num_entries:,} entries in {lists.num_rows:,} lists")
+        for bag in self.beside:
+            with self._timed(f"{bag.home.name} of each entry") as found:
+                self.maps |= bag.maps
+                found.append(f"{bag.lists.num_entries:,} entries in {bag.lists.num_rows:,} lists")
         self.maps |= {name: self._placed(each) for name, each in self.declared.items()}
-        self.counts = {each.codomain: each.count for each in self.declared.values()} | sets.counts(lists)
+        self.counts = {each.codomain: each.count for each in self.declared.values()}
+        self.counts |= own_counts(sets, lists, self.beside)
         self.counts |= made_sizes(sets.maps, self.counts)
         for entry in sets.divided:
             with self._timed(f"{entry.codomain} of each {entry.domain}") as found:
@@ -102,8 +111,8 @@ class EncodedLists:
     def segments(self, name: str) -> Segments:
         """The inverse of a map."""
         if name not in self._segments:
-            if name == self.sets.home:
-                self._segments[name] = Segments(self.lists.ptr, None)
+            if name in self.by_home:
+                self._segments[name] = Segments(self.by_home[name].ptr, None)
             else:
                 domain, leads_to = next((e.domain, e.codomain) for e in self.sets.maps if e.name == name)
                 with self._timed(f"{plural(leads_to)} to {plural(domain)} by {name}") as found:
@@ -112,9 +121,21 @@ class EncodedLists:
         return self._segments[name]
 
     @property
+    def by_home(self) -> dict[str, SparseRows]:
+        """The lists by the map from entries to them: one pair, or of several bags one each."""
+        return {self.sets.home: self.lists, **{bag.home.name: bag.lists for bag in self.beside}}
+
+    def weights(self, tensor: Tensor) -> npt.NDArray[np.float32] | None:
+        """What the lists themselves bring of a tensor, where it is the weight of an entry, the value of a nonzero."""
+        if tensor.kind != "structure":
+            return None
+        by_entry = {self.sets.entry: self.lists, **{bag.home.domain: bag.lists for bag in self.beside}}
+        return next((lists.value for entry, lists in by_entry.items() if tensor.sets == (entry,)), None)
+
+    @property
     def map_bytes(self) -> dict[str, int]:
         """What reading each map takes at the least: the owners of sorted entries follow from where lists begin."""
-        own = {self.sets.home: self.lists.ptr.nbytes}
+        own = {name: lists.ptr.nbytes for name, lists in self.by_home.items()}
         return {name: ids.nbytes for name, ids in self.maps.items()} | own
 
     @contextmanager
@@ -123,6 +144,11 @@ class EncodedLists:
         began = perf_counter()
         yield found
         self.steps.append(Step(name, (perf_counter() - began) * 1e3, found[0]))
+
+
+def own_counts(sets: Sets, lists: SparseRows, beside: Iterable[Bag]) -> dict[str, int]:
+    """How many elements the sets of lists have, those of bags beside the first too."""
+    return {**{name: count for bag in beside for name, count in bag.counts.items()}, **sets.counts(lists)}
 
 
 def programs_of(compilation: Compilation) -> tuple[Graph, Kernel | Module]:
@@ -144,9 +170,14 @@ def encode_inputs(
     graph, program = programs_of(compilation)
     sets = Sets.of(graph)
     known = read_off(inputs, graph)
-    lists = sparse_from(inputs, graph.name, "given", known.get(sets.picked))
-    declared = declared_maps(graph, inputs, sets.counts(lists), known)
-    encoded = EncodedLists(sets, lists, declared)
+    beside: Sequence[Bag] = ()
+    if has_several_bags(graph):
+        first, *beside = bags_from(graph, inputs, known)
+        lists = first.lists
+    else:
+        lists = sparse_from(inputs, graph.name, "given", known.get(sets.picked))
+    declared = declared_maps(graph, inputs, own_counts(sets, lists, beside), known)
+    encoded = EncodedLists(sets, lists, declared, tuple(beside))
     tensors = with_upstream(graph, inputs, upstream)
     return program_inputs(graph, program, encoded, tensors), lambda result, gradients: finish(
         graph, encoded, result, gradients
@@ -175,16 +206,12 @@ def program_inputs(
     return arrays
 
 
-def is_weight(tensor: Tensor, sets: Sets) -> bool:
-    """Whether a tensor is what the lists themselves bring: the weight of an entry, the value of a nonzero."""
-    return tensor.kind == "structure" and tensor.sets == (sets.entry,)
-
-
 def _tensor(
     graph: Graph, tensor: Tensor, encoded: EncodedLists, tensors: Mapping[str, npt.NDArray[Any]]
 ) -> npt.NDArray[Any]:
-    if is_weight(tensor, encoded.sets) and encoded.lists.value is not None:
-        return encoded.lists.value
+    weights = encoded.weights(tensor)
+    if weights is not None:
+        return weights
     if tensor.name not in tensors:
         raise InputError(f"There is no array for {tensor.name}.")
     array = numbers(tensors[tensor.name], tensor.storage)

@@ -19,6 +19,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line
 from explorer.runtime.arrays import as_declared, inputs_of, kernels_of
 from explorer.runtime.data.triples import InputError
+from explorer.runtime.encode.bags import has_several_bags
 from explorer.runtime.encode.declared import declared_in
 from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.liveness import kept_to_the_end
@@ -83,7 +84,7 @@ class Plan:
         asked for and there is no backward pass."""
         plain = compilation.with_options(grad=False) if compilation.options.grad else compilation
         code, loops = _code(plain)
-        _refuse_declared(compilation)
+        _refuse(compilation)
         outputs = _outputs(loops)
         result = _program("result", code, loops, outputs)
         if not grad:
@@ -121,9 +122,11 @@ class Plan:
         return (self.result,) if self.gradients is None else (self.result, self.gradients)
 
 
-def _refuse_declared(compilation: Compilation) -> None:
-    """An extension has a score's ids by fact alone."""
+def _refuse(compilation: Compilation) -> None:
+    """An extension has a score's ids by fact alone, and one bag."""
     graph = compilation.stages["graph"].program
+    if isinstance(graph, Graph) and graph.family == "op" and has_several_bags(graph):
+        raise InputError(f"an extension of an op has one bag, and {graph.name} several: c.torch() takes them")
     if isinstance(graph, Graph) and graph.family == "score" and declared_in(graph):
         names = ", ".join(entry.name for entry in declared_in(graph))
         raise InputError(f"an extension of a score has the maps of facts alone, and this one declares {names}")

@@ -11,7 +11,9 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.index_sets import is_given, is_of_fact
+from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.stored import rounded
+from explorer.runtime.encode.bags import form_of_bag
 from explorer.runtime.encode.declared import declared_in, made_sizes
 
 Inputs = dict[str, Any]
@@ -109,7 +111,7 @@ def _declared(graph: Graph, case: Case, counts: dict[str, int], random: np.rando
 def _lists(compilation: Compilation, case: Case, random: np.random.Generator) -> tuple[Inputs, dict[str, int]]:
     graph = compilation.stages["graph"].program
     assert isinstance(graph, Graph)
-    home, pick = graph.maps[:2]
+    (home, pick), *beside = listed_in(graph)
     lists, entries = len(case.lengths), case.entries
     rows = lists if home.codomain == pick.codomain else case.rows
     owners = np.repeat(np.arange(lists), case.lengths).astype(np.int32)
@@ -130,6 +132,21 @@ def _lists(compilation: Compilation, case: Case, random: np.random.Generator) ->
         },
     }
     counts = {pick.codomain: rows, home.codomain: lists, home.domain: entries}
+    if beside:
+        arrays["bags"] = _bags(graph, case, random)
+        counts |= {bag.domain: entries for bag, _ in beside} | {picked.codomain: rows for _, picked in beside}
     declared = _declared(graph, case, counts, random)
     counts |= made_sizes(graph.maps, counts)
     return {**arrays[graph.structure], **declared}, counts
+
+
+def _bags(graph: Graph, case: Case, random: np.random.Generator) -> Inputs:
+    """Of an op that has several bags the arrays of all, each with the case's lengths in an order of its own."""
+    arrays: Inputs = {}
+    for home, _ in listed_in(graph):
+        form, lengths = form_of_bag(home.name), random.permutation(case.lengths)
+        arrays[form.lists] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        arrays[form.picks] = random.integers(0, case.rows, case.entries).astype(np.int32)
+        arrays[form.value] = random.uniform(0.5, 1.5, case.entries).astype(np.float32)
+        arrays[form.num_picked] = case.rows
+    return arrays

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,17 +40,32 @@ class Header:
     further: tuple[tuple[str, tuple[str, str]], ...] = ()
     """Of a tensor of more dimensions, the maps from nonzeros to the others; those from bags to the ids beside them."""
 
+    @property
+    def prefix(self) -> str:
+        """Of one of several bags what stands before the names of its arrays."""
+        return self.entry.removesuffix("entry") if self.kind == "bag" else ""
+
+    @classmethod
+    def beside(cls, definition: Definition) -> tuple[Header, ...]:
+        """The headers of all bags of an op that has several, or of what it is over."""
+        lists = [each for each in definition.parameters if each[1].endswith("]")]
+        first = cls.of(definition)
+        if len(lists) > 1 and not all(annotation.startswith("bag[") for _, annotation in lists):
+            raise ReferenceFailure(f"{definition.name}: there is no op over bags and what is none")
+        others = ((name, annotation[4:-1].strip()) for name, annotation in lists[1:])
+        return (first, *(replace(first, parameter=n, entry=f"{n}_entry", target=picked) for n, picked in others))
+
     @classmethod
     def of(cls, definition: Definition) -> Header:
         """The header of an op."""
-        ((parameter, annotation),) = (each for each in definition.parameters if each[1].endswith("]"))
+        (parameter, annotation), *others = (each for each in definition.parameters if each[1].endswith("]"))
         beside = [each for each in definition.parameters if not each[1].endswith("]")]
         kind, _, sets = annotation.rstrip("]").partition("[")
         names = [name.strip() for name in sets.split(",")]
         if kind in CALLED_FOR and len(names) == 1:
             owner = CALLED_FOR[kind]
             ids = tuple((name, (owner, index_set)) for name, index_set in beside)
-            return cls(parameter, kind, owner, "entry", names[0], ids)
+            return cls(parameter, kind, owner, f"{parameter}_entry" if others else "entry", names[0], ids)
         if kind in MATRICES and len(names) >= 2:
             further = tuple((name, ("nonzero", name)) for name in names[2:])
             return cls(parameter, kind, names[0], "nonzero", names[1], further)
@@ -61,7 +76,7 @@ class Entries:
     """The owner and the target of every entry, and its weight or value, as they are given."""
 
     def __init__(self, header: Header, inputs: Inputs, arithmetic: Arithmetic) -> None:
-        name = {"bag": "weight"}.get(header.kind, "value")
+        name = {"bag": f"{header.prefix}weight"}.get(header.kind, "value")
         given = inputs.get(name)
         self.weights = None if given is None else arithmetic.table(name, np.asarray(given))
         if header.kind in MATRICES:
@@ -74,9 +89,10 @@ class Entries:
                 owners = int(inputs["num_rows"])
             sizes = {header.target: int(inputs["num_cols"]), header.owner: owners}
         else:
-            self.targets = np.asarray(inputs["blocks" if header.kind == "blocks" else "idx"], dtype=np.int64)
-            self.owners = _owners(inputs["ptr"])
-            sizes = {header.owner: len(inputs["ptr"]) - 1}
+            ptr, idx = f"{header.prefix}ptr", "blocks" if header.kind == "blocks" else f"{header.prefix}idx"
+            self.targets = np.asarray(inputs[idx], dtype=np.int64)
+            self.owners = _owners(inputs[ptr])
+            sizes = {header.owner: len(inputs[ptr]) - 1}
         self.sizes = {**sizes, header.entry: len(self.targets)}
 
     @cached_property
@@ -128,6 +144,13 @@ class OfColumn(Element):
     """A nonzero in a loop over those of a column."""
 
 
+@dataclass(frozen=True)
+class BagElement(Element):
+    """A bag by the name of a parameter, `a` of `a: bag of item`: whose entries a loop over it goes over."""
+
+    entry: str
+
+
 class OpEvaluator(RowEvaluator):
     """Evaluates one op."""
 
@@ -139,17 +162,22 @@ class OpEvaluator(RowEvaluator):
         sizes: Mapping[str, int],
         arithmetic: Arithmetic = FLOAT64,
     ) -> None:
-        self.header = header = Header.of(definition)
+        headers = Header.beside(definition)
+        self.header = header = headers[0]
+        self.headers = {each.entry: each for each in headers}
         maps = (*definition.maps, *header.further)
         self.ends = {(sets[0], name): sets[1] for name, sets in maps}
-        sets = frozenset((header.owner, header.entry, header.target)) | definition.sets_beside(model.sizes(sizes))
+        sets = frozenset(name for each in headers for name in (each.owner, each.entry, each.target))
+        sets |= definition.sets_beside(model.sizes(sizes))
         self.maps = {name: np.asarray(inputs[name], dtype=np.int64) for name, _ in maps if name in inputs}
         super().__init__(model, definition, inputs, sizes, 1, sets, arithmetic)
         extents = dict(definition.tensors)
         self.tables = {name: NamedTable(t.data, t.sets, extents[name][: t.sets]) for name, t in self.tables.items()}
-        self.entries = Entries(header, inputs, arithmetic)
+        self.lists = {each.entry: Entries(each, inputs, arithmetic) for each in headers}
+        self.entries = self.lists[header.entry]
         least = {sets[1]: int(self.maps[name].max(initial=-1)) + 1 for name, sets in header.further}
-        self.data = GraphData({**least, **self.table_sizes, **self.entries.sizes, WHOLE: 1})
+        sizes_of_lists = {name: size for each in self.lists.values() for name, size in each.sizes.items()}
+        self.data = GraphData({**least, **self.table_sizes, **sizes_of_lists, WHOLE: 1})
 
     def result(self) -> Result:
         """What the op returns, a row a bag, a row of the matrix, a nonzero, or an entry, a tuple of several."""
@@ -168,7 +196,9 @@ class OpEvaluator(RowEvaluator):
         of_entries = self._returns_entries()
 
         def run(ids: Numbers) -> None:
-            owner = Element(ids, self.header.owner, True)
+            bags: Scope = {
+                each.parameter: BagElement(ids, each.owner, True, each.entry) for each in self.headers.values()
+            }
             beside: Scope = {
                 name: Element(self.maps[name][ids], index_set, False) for name, (_, index_set) in self.header.further
             }
@@ -176,7 +206,7 @@ class OpEvaluator(RowEvaluator):
                 for name, table in self.tables.items():
                     if isinstance(table, NamedTable) and table.over == (self.header.owner,):
                         beside[name] = self.rows_of(table, (ids,))
-            value = self.statements(self.definition.body, {**scope, **beside, self.header.parameter: owner})
+            value = self.statements(self.definition.body, {**scope, **beside, **bags})
             if value is None:
                 raise ReferenceFailure(f"{self.definition.name} returns nothing")
 
@@ -187,7 +217,10 @@ class OpEvaluator(RowEvaluator):
             kinds = of_entries * len(value) if isinstance(value, tuple) and len(of_entries) == 1 else of_entries
             parts.append(of_each(rows_of, value, kinds if isinstance(value, tuple) else kinds[0]))
 
-        self.in_chunks(order, 1 + self.entries.counts(order), run)
+        weights = np.ones_like(order)
+        for each in self.lists.values():
+            weights = weights + each.counts(order)
+        self.in_chunks(order, weights, run)
         if isinstance(parts[0], tuple):
             return tuple(joined(0, *each) for each in zip(*parts, strict=True))
         return joined(0, *parts)
@@ -265,14 +298,15 @@ class OpEvaluator(RowEvaluator):
                 element = self.expression(over, scope)
         if not isinstance(element, Element) or element.set != self.header.owner:
             raise ReferenceFailure(f"line {over.lineno}: {ast.unparse(over)[:80]} has no entries")
-        ids, parents = self.entries.at(np.asarray(element.ids, dtype=np.int64))
+        entry = element.entry if isinstance(element, BagElement) else self.header.entry
+        ids, parents = self.lists[entry].at(np.asarray(element.ids, dtype=np.int64))
         bound: Scope = {}
         match target:
             case ast.Name(id=name):
-                bound[name] = Element(ids, self.header.entry, element.distinct)
+                bound[name] = Element(ids, entry, element.distinct)
             case ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=weight)]):
-                bound[name] = Element(ids, self.header.entry, element.distinct)
-                bound[weight] = self.weights(ids)
+                bound[name] = Element(ids, entry, element.distinct)
+                bound[weight] = self.weights(ids, entry)
         return {**self.inner_scope(scope, parents, bound, body), **bound}, parents
 
     def down(self, target: ast.expr, column: Binding, body: Sequence[ast.AST], scope: Scope) -> tuple[Scope, Numbers]:
@@ -285,14 +319,15 @@ class OpEvaluator(RowEvaluator):
             case ast.Name(id=name):
                 bound[name] = entry
             case ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=weight)]):
-                bound |= {name: entry, weight: self.weights(ids)}
+                bound |= {name: entry, weight: self.weights(ids, entry.set)}
         return {**self.inner_scope(scope, parents, bound, body), **bound}, parents
 
-    def weights(self, ids: npt.NDArray[np.integer]) -> Array:
-        """The weights of entries, or the values of nonzeros."""
-        if self.entries.weights is None:
+    def weights(self, ids: npt.NDArray[np.integer], entry: str) -> Array:
+        """The weights of entries of a set, or the values of nonzeros."""
+        weights = self.lists[entry].weights
+        if weights is None:
             raise ReferenceFailure(f"{self.definition.name} uses weights, but none are given")
-        return self.kept(pick(self.entries.weights, (ids,)))
+        return self.kept(pick(weights, (ids,)))
 
     # Expressions
 
@@ -306,11 +341,12 @@ class OpEvaluator(RowEvaluator):
                 case "col":
                     return Element(self.entries.targets[element.ids], self.header.target, False)
                 case "value":
-                    return self.weights(element.ids)
+                    return self.weights(element.ids, element.set)
         if (element.set, name) in self.ends:
             return Element(self.maps[name][element.ids], self.ends[element.set, name], False)
-        picked = self.header.owner if isinstance(element, OfColumn) else self.header.target
-        if element.set == self.header.entry and (picked, name) in self.ends:
+        own = self.headers.get(element.set, self.header)
+        picked = own.owner if isinstance(element, OfColumn) else own.target
+        if element.set in self.headers and (picked, name) in self.ends:
             return Element(self.maps[name][self.picks(element)], self.ends[picked, name], False)
         if name in self.tables:
             return self.picked(self.tables[name], [element])
@@ -336,24 +372,24 @@ class OpEvaluator(RowEvaluator):
     def picked(self, table: Table, elements: Sequence[Element]) -> Array | Rows:
         """The rows of a tensor that these elements pick."""
         assert isinstance(table, NamedTable)
-        entry = self.header.entry
         return self.rows_of(
             table,
             tuple(
-                self.picks(element) if element.set == entry and over != entry else element.ids
+                self.picks(element) if element.set in self.headers and over != element.set else element.ids
                 for element, over in zip(elements, table.over, strict=True)
             ),
         )
 
     def picks(self, element: Element) -> Numbers:
         """What the variable of a loop over entries picks: a column, or where a column's are gone over, a row."""
-        ends = self.entries.owners if isinstance(element, OfColumn) else self.entries.targets
+        entries = self.lists[element.set]
+        ends = entries.owners if isinstance(element, OfColumn) else entries.targets
         found: Numbers = ends[element.ids]
         return found
 
     def numbers_of(self, element: Element) -> npt.NDArray[np.integer]:
         """Of an entry the number of what it picks."""
-        return self.picks(element) if element.set == self.header.entry else element.ids
+        return self.picks(element) if element.set in self.headers else element.ids
 
     def comprehension(self, function: str, node: ast.GeneratorExp, scope: Scope) -> Array:
         """`sum(w * T[i] for i, w in b)`: 0 for an owner without entries."""

@@ -19,6 +19,7 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Gather, Graph
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent
+from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.pipeline import STAGES
 from explorer.compiler.stages import Stages
 from explorer.compiler.unsupported import OutOfBudget
@@ -179,9 +180,11 @@ def sizes_brought(graph: Graph, row_shape: tuple[int, ...]) -> dict[str, int]:
 
 
 def op_counts(graph: Graph, lists: Lists) -> dict[str, int]:
-    """The sizes of a matrix or of lists as `explorer.compile` takes them, by what the op calls its sets."""
-    sets = Sets.of(graph)
-    sizes = {sets.picked: lists.num_cols, sets.owner: lists.num_rows, sets.entry: lists.num_entries}
+    """The sizes of a matrix or of lists as `explorer.compile` takes them, by what the op calls its sets; bags beside
+    the first are drawn about as large."""
+    sizes: dict[str, int] = {}
+    for home, pick in reversed(listed_in(graph)):
+        sizes |= {pick.codomain: lists.num_cols, home.codomain: lists.num_rows, home.domain: lists.num_entries}
     return {str(count_name(index_set)): size for index_set, size in sizes.items()}
 
 

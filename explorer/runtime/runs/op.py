@@ -16,14 +16,16 @@ from explorer.compiler.ir.graph import Graph, Tensor
 from explorer.compiler.ir.index_sets import with_products
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.returned import for_each_returned
 from explorer.runtime.data.index_lists import SparseRows
 from explorer.runtime.data.lists import DEFAULT, DEFAULTS, load_lists
 from explorer.runtime.data.locality import reuse
 from explorer.runtime.data.normal import standard_normal, whole
+from explorer.runtime.encode.bags import drawn_beside, given_bags, most_beside
 from explorer.runtime.encode.declared import DRAWN, declared_in, drawn_maps
 from explorer.runtime.encode.layers import tensor_shape
-from explorer.runtime.encode.ops import EncodedLists, Sets, finish, is_weight, program_inputs, programs_of
+from explorer.runtime.encode.ops import EncodedLists, Sets, finish, own_counts, program_inputs, programs_of
 from explorer.runtime.encode.stored import as_stored, rounding
 from explorer.runtime.encode.structure import Structure
 from explorer.runtime.limits import layers as bounds_layer
@@ -136,9 +138,10 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     graph, program = programs_of(compilation)
     yield progress(f"encoding {lists.num_entries:,} entries of {lists.num_rows:,} lists", 2, STEPS)
     sets = Sets.of(graph)
-    counts = dict.fromkeys((entry.codomain for entry in declared_in(graph)), DRAWN) | sets.counts(lists)
-    counts = with_products(graph, counts)
+    drawn_sets = dict.fromkeys((entry.codomain for entry in declared_in(graph)), DRAWN)
+    counts = with_products(graph, {**drawn_sets, **most_beside(graph, lists), **sets.counts(lists)})
     further = sum(3 * counts[entry.domain] for entry in (*sets.divided, *declared_in(graph)))
+    further += sum(5 * counts[home.domain] for home, _ in listed_in(graph)[1:])
     structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries + further)
     total = check_memory(graph, program, counts, lists.name, REMEDY, room, structure_bytes)
     encoded = encoded_with_drawn(graph, lists, request.seed)
@@ -173,10 +176,12 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
 
 
 def encoded_with_drawn(graph: Graph, lists: SparseRows, seed: int) -> EncodedLists:
-    """Lists with ids for each map that the op declares. The entries of bags are those of the lists, in their order."""
+    """Lists with ids for each map that the op declares, and of several bags the others' lists. The entries of bags are
+    those of the lists, in their order."""
     sets = Sets.of(graph)
-    lists = replace(lists, order=None) if sets.entry == "entry" else lists
-    return EncodedLists(sets, lists, drawn_maps(graph, sets.counts(lists), seed))
+    lists = replace(lists, order=None) if sets.owner in DEFAULTS else lists
+    beside = drawn_beside(graph, lists, seed)
+    return EncodedLists(sets, lists, drawn_maps(graph, own_counts(sets, lists, beside), seed), beside)
 
 
 def _data(graph: Graph, encoded: EncodedLists) -> Data:
@@ -211,9 +216,21 @@ def _sampled(
     """The sampled rows, of the lists and entries that they depend on, sorted."""
     graph, _ = programs_of(compilation)
     sets, lists, kept = encoded.sets, encoded.lists, sample.kept
-    owners, entries = kept[sets.owner], kept[sets.entry]
+    entries = kept[sets.entry]
     placed = {name: renumber(ids, encoded.counts[name]) for name, ids in kept.items()}
-    lengths = np.bincount(placed[sets.owner](encoded.maps[sets.home][entries]), minlength=len(owners))
+
+    def part_of(lists: SparseRows, home: str, entry: str, picked: str) -> SparseRows:
+        """The lists of the owners that are kept, of the entries that are."""
+        lengths = np.bincount(placed[sets.owner](encoded.maps[home][kept[entry]]), minlength=len(kept[sets.owner]))
+        return replace(
+            lists,
+            num_cols=len(kept[picked]),
+            ptr=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
+            idx=placed[picked](lists.idx[kept[entry]]),
+            value=None if lists.value is None else lists.value[kept[entry]],
+            order=None,
+        )
+
     declared = {
         name: replace(
             each,
@@ -222,17 +239,15 @@ def _sampled(
         )
         for name, each in encoded.declared.items()
     }
-    part = replace(
-        lists,
-        num_cols=len(kept[sets.picked]),
-        ptr=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
-        idx=placed[sets.picked](lists.idx[entries]),
-        value=None if lists.value is None else lists.value[entries],
-        order=None,
+    part = part_of(lists, sets.home, sets.entry, sets.picked)
+    beside = tuple(
+        replace(bag, lists=part_of(bag.lists, bag.home.name, bag.home.domain, bag.pick.codomain))
+        for bag in encoded.beside
     )
     given = entries if lists.order is None else lists.order[entries]
     rows = cut(tensors, graph, {**kept, sets.entry: given})
-    return replace(_meaning(request, compilation, EncodedLists(sets, part, declared), rows), rows=sample.places)
+    found = EncodedLists(sets, part, declared, beside)
+    return replace(_meaning(request, compilation, found, rows), rows=sample.places)
 
 
 def _meaning(
@@ -247,6 +262,8 @@ def _given(encoded: EncodedLists) -> dict[str, Any]:
     lists, sets = encoded.lists, encoded.sets
     values = np.ones(lists.num_entries, np.float32) if lists.value is None else lists.restore(lists.value)
     given = {"value": values, **{name: each.ids for name, each in encoded.declared.items()}}
+    if encoded.beside:
+        return given | given_bags(encoded.by_home)
     if sets.entry == "entry":
         return {**given, "ptr": lists.ptr, "idx": lists.idx, "blocks": lists.idx, "weight": values}
     if lists.order is None:
@@ -262,8 +279,8 @@ def draw_tensors(graph: Graph, encoded: EncodedLists, seed: int) -> dict[str, Fl
     for tensor in graph.tensors:
         shape = tensor_shape(graph, tensor, encoded.counts)
         drawn_by = [seed, zlib.crc32(tensor.name.encode())]
-        if is_weight(tensor, encoded.sets):
-            given = encoded.lists.value
+        if tensor.kind == "structure":
+            given = encoded.weights(tensor)
             drawn = np.random.default_rng(drawn_by).random(shape, dtype=np.float32) + np.float32(0.5)
             tensors[tensor.name] = drawn if given is None else encoded.lists.restore(given)
         else:

@@ -17,8 +17,10 @@ import torch
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, factors, is_given, is_of_fact, with_products
 from explorer.compiler.ir.node import once
-from explorer.runtime.data.index_arrays import FORMS, NUMBERS, form_of
+from explorer.compiler.ir.set_maps import listed_in
+from explorer.runtime.data.index_arrays import FORMS, NUMBERS, Form, form_of
 from explorer.runtime.data.triples import MAX_COUNT, InputError
+from explorer.runtime.encode.bags import check_bags, form_of_bag, has_several_bags
 from explorer.runtime.encode.declared import declared_in, encoded
 from explorer.runtime.encode.layers import graph_of
 from explorer.runtime.encode.ops import Sets
@@ -136,9 +138,15 @@ def structure_names(graph: Graph) -> tuple[str, ...]:
         return tuple(entry.name for entry in graph.maps if is_given(entry))
     if graph.family == "layer":
         return (*LAYER_NAMES, *(entry.name for entry in declared_in(graph)))
-    forms = {"bags": FORMS[0], "blocks": FORMS[1], "csr": FORMS[2], "coo": FORMS[3]}
-    form = forms[graph.structure]
-    return form.lists, form.picks, *(entry.name for entry in declared_in(graph))
+    forms = {"blocks": FORMS[1], "csr": FORMS[2], "coo": FORMS[3]}
+    usual = [forms[graph.structure]] if graph.structure in forms else _forms_of_bags(graph)
+    arrays = (name for form in usual for name in (form.lists, form.picks))
+    return *arrays, *(entry.name for entry in declared_in(graph))
+
+
+def _forms_of_bags(graph: Graph) -> list[Form]:
+    """What an op's bags are given as, each in its form."""
+    return [form_of_bag(home.name) for home, _ in listed_in(graph)]
 
 
 def known_names(graph: Graph) -> frozenset[str]:
@@ -147,8 +155,10 @@ def known_names(graph: Graph) -> frozenset[str]:
         return frozenset(structure_names(graph))
     if graph.family == "layer":
         return frozenset((*structure_names(graph), *GRAPH_COUNTS))
-    arrays = {name for form in FORMS for name in (form.lists, form.picks)}
-    return NUMBERS | arrays | {entry.name for entry in declared_in(graph)}
+    forms = _forms_of_bags(graph) if has_several_bags(graph) else FORMS
+    arrays = {name for form in forms for name in (form.lists, form.picks)}
+    numbers = {name for form in forms for name in (form.num_lists, form.num_picked) if name}
+    return frozenset(numbers | arrays | {entry.name for entry in declared_in(graph)})
 
 
 def prepare(
@@ -159,7 +169,7 @@ def prepare(
     `given` holds index tensors of any integer type and numbers by name, `known` the sizes of sets, `negatives` how
     many a triple has. `checked` makes it read the ids' extremes, for which a GPU must be waited for. Raises InputError.
     """
-    found = {name: _indices(value, name) for name, value in given.items() if name not in (*GRAPH_COUNTS, *NUMBERS)}
+    found = {name: _indices(value, name) for name, value in given.items() if name not in _numbers_of(graph)}
     if not found:
         raise InputError(f"{graph.name} needs its indices: {', '.join(structure_names(graph))}.")
     devices = {tensor.device for tensor in found.values()}
@@ -169,7 +179,15 @@ def prepare(
     if graph.family == "layer":
         return _graph_structure(graph, found, given, known, device)
     build = _score_structure if graph.family == "score" else _list_structure
+    if graph.family == "op" and has_several_bags(graph):
+        build = _bags_structure
     return build(graph, {name: _narrow(ids, name, checked) for name, ids in found.items()}, given, negatives, checked)
+
+
+def _numbers_of(graph: Graph) -> frozenset[str]:
+    """What of a structure is given as a number."""
+    counts = {form.num_picked for form in _forms_of_bags(graph)} if graph.structure == "bags" else ()
+    return frozenset((*GRAPH_COUNTS, *NUMBERS, *counts))
 
 
 def _indices(value: Any, name: str) -> Tensor:
@@ -263,9 +281,7 @@ def _list_structure(
     if form is None:
         raise InputError(f"{graph.name} needs its indices: {', '.join(structure_names(graph))}.")
     sets, lists, picks = Sets.of(graph), found[form.lists], found[form.picks]
-    for name, ids in ((form.lists, lists), (form.picks, picks)):
-        if ids.ndim != 1:
-            raise InputError(f"{name} has the shape {list(ids.shape)}, not [n].")
+    _check_flat(form, found)
     made = Structure(lists.device, {}, {"unit": 1, sets.entry: len(picks)}, ordered=sets.entry)
     if form.compressed:
         if checked:
@@ -290,6 +306,42 @@ def _list_structure(
     made.counts[sets.owner] = len(ends) - 1
     if form.num_picked in given:
         made.counts[sets.picked] = int(given[form.num_picked])
+    for entry in declared_in(graph):
+        _add_declared(made, entry, found, checked)
+    return made
+
+
+def _check_flat(form: Form, found: Mapping[str, Tensor]) -> None:
+    for name in (form.lists, form.picks):
+        if found[name].ndim != 1:
+            raise InputError(f"{name} has the shape {list(found[name].shape)}, not [n].")
+
+
+def _bags_structure(
+    graph: Graph, found: dict[str, Tensor], given: Mapping[str, Any], negatives: int, checked: bool
+) -> Structure:
+    """The lists of each of an op's bags, as they are."""
+    made = Structure(next(iter(found.values())).device, {}, {"unit": 1})
+    bags = []
+    for home, pick in listed_in(graph):
+        form = form_of_bag(home.name)
+        for name in (form.lists, form.picks):
+            if name not in found:
+                raise InputError(f"There is no tensor for {name}.")
+        _check_flat(form, found)
+        ends, picks = found[form.lists], found[form.picks]
+        if checked:
+            _check_pointers(ends, form.lists, len(picks), form.picks)
+        positions = torch.arange(len(picks), dtype=torch.int32, device=made.device)
+        made.inverses[home.name] = ends, positions
+        made.maps[pick.name], made.highest[pick.name] = picks, _highest(picks, checked)
+        made.counts |= {home.domain: len(picks), home.codomain: len(ends) - 1}
+        if form.num_picked in given:
+            rows = int(given[form.num_picked])
+            if made.counts.setdefault(pick.codomain, rows) != rows:
+                raise InputError(f"{form.num_picked} is {rows:,}, but another bag's is {made.counts[pick.codomain]:,}.")
+        bags.append((form.lists, len(ends) - 1))
+    check_bags(graph.name, bags)
     for entry in declared_in(graph):
         _add_declared(made, entry, found, checked)
     return made

@@ -14,7 +14,7 @@ BODY = """
 
 
 @pytest.mark.parametrize(("header", "where", "message"), [
-    ("op f(h: entity, l: bag of row, m: bag of row)", "2:5-46", "an op is over bags, blocks or a sparse matrix"),
+    ("op f(h: entity, l: bag of row, m: blocks of row)", "2:5-49", "an op is over bags, blocks or a sparse matrix"),
     ("op f(h, l: bag of row)", "2:5-23", "an op is over bags, blocks or a sparse matrix"),
     ("op f(h: entity)", "2:9-15", "an op is over bags, blocks or a sparse matrix, not over 'entity'"),
     ("op f(h: time, l: bag of row)", "2:9-13", "unknown index set 'time': no tensor is over it"),
@@ -23,7 +23,7 @@ BODY = """
     ("op f(h: entity, A: csr[row, col])", "2:6-7", "ids stand beside a bag: of a matrix, where a row or a column leads"
      " to is a map"),
     ("score f(h: entity, n: negatives of entity, l: bag of row)", "2:8-58",
-     "a score of facts that have a bag has one, and beside it ids alone, no negatives"),
+     "a score of facts that have bags has beside them ids alone, no negatives"),
     ("op f(l: entity, l: bag of row)", "2:17-18", "the parameter 'l' is there twice"),
     ("score f(l: entity, l: bag of row)", "2:20-21", "the parameter 'l' is there twice"),
     ("op f(h: entity, h: entity, l: bag of row)", "2:17-18", "the parameter 'h' is there twice"),

@@ -203,8 +203,8 @@ WHOLE = [
         [("2:5-7", "an op is over bags, blocks or a sparse matrix")],
     ),
     (
-        "dim D = 4\nop f(b: bag of row, c: bag of row):\n    param T[row, D]\n    return sum(T[i] for i in b)\n",
-        [("2:5-35", "an op is over bags, blocks or a sparse matrix")],
+        "dim D = 4\nop f(b: bag of row, c: blocks of row):\n    param T[row, D]\n    return sum(T[i] for i in b)\n",
+        [("2:5-38", "an op is over bags, blocks or a sparse matrix")],
     ),
     (
         "dim D = 4\nop f(b: bag of entry):\n    param T[entry, D]\n    return sum(T[i] for i in b)\n",

@@ -72,7 +72,7 @@ class Elements:
 
     def owner(self, index: Index) -> str:
         """The set on which data named on an index stands."""
-        return self._structure.member if index.member else index.index_set
+        return index.domain if index.member else index.index_set
 
     def attribute(self, index: Index, node: syntax.Attribute) -> Entity | None:
         """`e.src`, `e.etype`, `e.norm`, or the element's row of a tensor of that name."""
@@ -80,7 +80,7 @@ class Elements:
         shown = f"{index.text}.{name}"
         if index.member and name in self._structure.parts.get(index.index_set, ()):  # of what a member picks
             index = replace(index, member=False)
-        if self.owner(index) == self._structure.member:
+        if self.owner(index) in self._structure.members:
             name = self._structure.by_set.get(name, name)
         if name in self._structure.parts.get(self.owner(index), ()):
             return self._part(index, name, OperationSite(shown, node.extent, node.extent))
@@ -100,7 +100,7 @@ class Elements:
 
     def _part(self, index: Index, name: str, site: OperationSite) -> Entity | None:
         """What the structure has for an element: where a map leads from it, or a number."""
-        member = self._structure.member
+        member = index.domain
         index = Index(member, member, member, index.text) if index.member else index
         if name in self._structure.maps:
             return self._step(index, name, site.label)
@@ -128,7 +128,7 @@ class Elements:
         which `fixes` mend."""
         index_set, name = key
         others = self._others.get(key, set())
-        if others - {self._end} if index_set == self._structure.member else others:
+        if others - {self._end} if index_set in self._structure.members else others:
             message = f"'{name}' of other {plural(index_set)} is read in this same loop: the order would count"
             detail = "Give what is written another name, or read in a loop of its own, before."
             self._elaborator.collector.report(message, place, detail, fixes)
@@ -139,7 +139,7 @@ class Elements:
     def forget(self, name: str) -> None:
         """After an error: what would have written data of that name is reported already."""
         self._forgotten.add(name)
-        for index_set in (self._structure.group, self._structure.member, *self._structure.sets, WHOLE):
+        for index_set in (self._structure.group, *self._structure.members, *self._structure.sets, WHOLE):
             self.data.setdefault((index_set, name), None)
 
     def begin_sum(self, key: Key, place: Span) -> None:
@@ -167,7 +167,7 @@ class Elements:
 
     def _is_own(self, key: Key, index: Index) -> bool:
         """Whether data is read of an element that the running loop cannot write at the same time for another."""
-        member = key[0] == self._structure.member
+        member = key[0] in self._structure.members
         if self.elsewhere:  # of the members of another group, or of its own: not all of them are written yet
             self._others.setdefault(key, set()).add(OTHERS)
             return key not in self.fresh
@@ -199,7 +199,7 @@ class Elements:
         if key in self.data:
             if index.name == self._elaborator.loops.level.around.get(index.index_set):
                 self._before_sum.add(key)
-            own = key[0] == self._structure.member and (index.member or index.identity)
+            own = key[0] in self._structure.members and (index.member or index.identity)
             return self.data[key] if own else self.at(self.data[key], index, site)
         if self._table(index, name) is not None:
             self._report_form(f"'{name}' is declared", f"{index.text}.{name}", extent)
@@ -236,16 +236,16 @@ class Elements:
             return
         report = self._elaborator.collector.report
         shown, index_set = index.text, self.owner(index)
-        group, member = self._structure.group, self._structure.member
+        group, members = self._structure.group, self._structure.members
         if self._structure.kind == FACTS:
             self._report_no_map(index, name, place)
             return
-        if index_set not in (group, member):
+        if index_set not in (group, *members):
             kind = with_article(index_set)
             report(f"'{shown}' is {kind} and has no '{name}': data stands on {self._structure.words}", place)
             return
-        other = member if index_set == group else group
-        if (other, name) in self.data:
+        other = next((each for each in (group, *members) if each != index_set and (each, name) in self.data), "")
+        if other:
             report(f"'{name}' is data of {with_article(other)}, but {shown} is {with_article(index_set)}", place)
             return
         table = self.tables.get(name)

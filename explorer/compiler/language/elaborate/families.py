@@ -273,13 +273,12 @@ class Op(_Definition):
             return
         report_sizes(source, structure)
         ids = ids_beside(definition)
-        for each in (parameter.name.text for parameter in ids):
-            self.scope[each] = Index(each, structure.maps[each][1], structure.each)
-        name = next(parameter.name.text for parameter in definition.parameters if parameter not in ids)
-        if structure.each == "unit":
-            self.scope[name] = StructureArgument(name, structure)
-        else:
-            self.scope[name] = Index(structure.each, structure.each, structure.each, name)
+        for name in (parameter.name.text for parameter in ids):
+            self.scope[name] = Index(name, structure.maps[name][1], structure.each)
+        each = structure.each
+        for name in (parameter.name.text for parameter in definition.parameters if parameter not in ids):
+            matrix = StructureArgument(name, structure)
+            self.scope[name] = matrix if each == "unit" else Index(each, each, each, name, bag=name)
 
     def graph(self) -> ir.Graph | None:
         """The op's graph; with a header that is wrong, nothing in its body can be told."""

@@ -145,7 +145,7 @@ def _check_indices(
                 detail = f"A tensor over another name makes it a set: param {name}[part, ...]."
                 elaborator.collector.report(message, expression.extent, detail)
             maps += [found] if found is not None else []
-        elif index.member and index_set == elaborator.structure.member:
+        elif index.member and index_set == index.domain:
             maps.append(Index(index_set, index_set, index_set, index.text))
         elif index.index_set != index_set:
             _report_wrong_set(elaborator, node, expression, base, index, index_set)

@@ -113,7 +113,8 @@ class _Iterator:
             case Index(index_set="node") if self.elaborator.structure.kind == GRAPH.kind:
                 return self.of_node(base)
             case Index() if base.index_set == self.elaborator.structure.each:
-                return self.of_group(base, self.elaborator.structure)
+                structure = self.elaborator.structure
+                return self.of_group(base, structure.bags.get(base.bag, structure))
         detail = ""
         if self.elaborator.structure.kind == "facts":
             detail = "A score's reductions go over numbers, 0..K, or over a set of its header, n: negatives of entity."
@@ -217,7 +218,11 @@ class _Iterator:
             return None
         if not base.identity:
             message = f"the entries of '{self.text}' are gone over already in the loop around"
-            self.elaborator.collector.report(message, self.iterator.extent)
+            detail = ""
+            if self.level.index_set != structure.member:
+                message = f"a loop over the entries of '{self.text}' stands in no loop over those of another bag"
+                detail = "What is reduced of each bag for itself is known in the other's loop, by a name."
+            self.elaborator.collector.report(message, self.iterator.extent, detail)
             return None
         return self.members(structure)
 

@@ -158,6 +158,12 @@ class Loops:
         else:
             self._assign_data(statement, statement.target)
 
+    @property
+    def _member(self) -> str:
+        """The set of members that the running loop goes over; in none, one that there is."""
+        here = self.level.index_set
+        return here if here in self._structure.members else self._structure.member
+
     def is_outer(self, name: str) -> bool:
         """Whether a name belongs to what stands around the loop."""
         return name in self._outer
@@ -204,14 +210,14 @@ class Loops:
             self.elements.forget(name or target.name.text)
             return
         text = slice_text(elaborator.text, target.base.extent)
-        group, member = self._structure.group, self._structure.member
+        group, members = self._structure.group, self._structure.members
         if isinstance(index, StructureArgument):
             self._sum_whole(statement, target, (WHOLE, name), value)
             return
-        known = (group, member, self.level.index_set, *self.level.around)
+        known = (group, *members, self.level.index_set, *self.level.around)
         along = isinstance(index, Index) and self._leads_from_here(index) and statement.operator == "+"
         if not isinstance(index, Index) or (self.elements.owner(index) not in known and not along):
-            message = f"'{text}' is no {group} and no {member}: data stands on {self._structure.words}"
+            message = f"'{text}' is {_none_of(group, *members)}: data stands on {self._structure.words}"
             self._report(message, target.base.extent)
             return
         key = (self.elements.owner(index), name)
@@ -278,7 +284,7 @@ class Loops:
         if key in self.elements.data:
             return self.elements.read(index, key[1], target.extent, target.name.extent)
         message = f"'{key[1]}' has no value yet: '{statement.operator}=' changes what is there"
-        several = plural(self._structure.member)
+        several = plural(self._member)
         sums = f"In a loop over the {several} of a {self._structure.group} += sums, from 0."
         detail = sums if statement.operator == "+" else ""
         self._report(message, target.extent, detail)
@@ -288,12 +294,12 @@ class Loops:
         """A loop writes on its own element; in the loop over a node's edges the node's data is summed."""
         if text and self.level.end and not statement.operator:
             fixes = [Fix("Use +=", statement.span, "+=")]
-            member = "type" if self.level.index_set in PAIR_MAPS else self._structure.member
+            member = "type" if self.level.index_set in PAIR_MAPS else self._member
             sums = f"once for each {member}: += sums over the {plural(member)}"
             message = f"""'{text}["{name}"]' would be written {sums}"""
             self._report(message, statement.extent, fixes=fixes)
             return
-        detail = f"""A sum over {plural(self._structure.member)} is: {self._structure.summed}["{name}"] += ..."""
+        detail = f"""A sum over {plural(self._member)} is: {self._structure.summed}["{name}"] += ..."""
         self._report(f"a loop writes data on its own element only, not on '{text}'", target.extent, detail)
 
     def _check_name(self, key: tuple[str, str], target: syntax.Data) -> bool:
@@ -346,7 +352,7 @@ class Loops:
     ) -> Row | Constant | None:
         """`+=` in a loop over a node's edges: the sum, on top of what was there before the loop."""
         if statement.operator != "+":
-            over = f"the {plural(self._structure.member)} of a {self._structure.group}"
+            over = f"the {plural(self._member)} of a {self._structure.group}"
             message = f"a loop over {over} sums with '+=': there is no '{statement.operator}='"
             self._report(message, statement.span)
             return None
@@ -398,7 +404,7 @@ class Loops:
         if not isinstance(base, Index) or self._structure.kind == "facts":
             owners = "no node and no edge of a layer"
             if self._structure.group:
-                owners = f"no {self._structure.group} and no {self._structure.member}"
+                owners = _none_of(self._structure.group, *self._structure.members)
             self._report(f"'{text}' is {owners}: it has no data", node.extent)
             return None
         return None if name is None else self.elements.read(base, name, node.extent, node.name.extent)
@@ -417,8 +423,8 @@ class Loops:
                 continue
             index_set = self._set_of_letter(node.text, nodes)
             if index_set:
-                inside = index_set == self._structure.member and self.base.index_set != "unit"
-                level = Level(index_set, {self._structure.group: self._structure.home} if inside else {})
+                inside = index_set in self._structure.members and self.base.index_set != "unit"
+                level = Level(index_set, {self._structure.group: self._structure.home_of(index_set)} if inside else {})
                 if self.level not in (self.base, level):
                     owners = self._structure.words.replace(" and ", " or of ")
                     self._report(f"a result is of {owners}, not of both", value.extent)
@@ -458,3 +464,8 @@ class Loops:
             return ""
         known = {*self._structure.parts, *self._structure.mapped}
         return found.pop() if len(found) == 1 and found <= known else ""
+
+
+def _none_of(*sets: str) -> str:
+    """`no node and no edge`."""
+    return " and ".join(f"no {index_set}" for index_set in sets)

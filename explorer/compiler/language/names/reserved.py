@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.compiler.ir.graph import plural
 from explorer.compiler.ir.index_sets import count_name
-from explorer.compiler.language.names.structures import BATCH, FACTS, Structure
+from explorer.compiler.language.names.structures import BATCH, FACTS, OF_BAGS, Structure
 
 _GIVEN = {
     "graph": ("num_nodes", "num_etypes", "num_ntypes", "in_degree", "src_pairs", "dst_pairs"),
@@ -25,7 +25,8 @@ def reserved_names(structure: Structure) -> frozenset[str]:
     arrays = [f"{name}{array}" for name in structure.maps for array in ("", "_ptr", "_order")]
     counts = [str(count_name(index_set)) for index_set in structure.sets]
     wholes = [f"all_{plural(index_set)}" for index_set in structure.all_sets]
-    return frozenset([*arrays, *counts, *wholes, *_GIVEN[structure.kind], UPSTREAM])
+    given = [f"{name}_{array}" for name in structure.bags for array in OF_BAGS] or _GIVEN[structure.kind]
+    return frozenset([*arrays, *counts, *wholes, *given, UPSTREAM])
 
 
 def why_reserved(name: str, structure: Structure) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.graph import plural
 from explorer.compiler.ir.set_maps import PAIR_MAPS
 from explorer.compiler.language.names.dependency import Dependency
@@ -14,6 +14,8 @@ LISTS = frozenset(
     ("ptr", "idx", "blocks", "weight", "rowptr", "row", "col", "value", "num_rows", "num_cols", "num_blocks")
 )
 """The arrays and numbers that lists and matrices are given as."""
+OF_BAGS = ("ptr", "idx", "weight", "num_rows")
+"""Those of bags; of several, behind the name of each: `a_ptr`."""
 FACTS = "facts"
 """The kind of a score's structure."""
 BATCH = "batch"
@@ -45,6 +47,8 @@ class Structure:
     each: str = "unit"
     """The set for whose elements the definition is called."""
 
+    bags: Mapping[str, Structure] = field(default_factory=dict)
+    """Of several bags each one's own, by the parameter; what an element has is here, of all of them."""
     arrays: frozenset[str] = frozenset()
     """What a run gives the structure itself as, under whatever names its maps have."""
     by_set: Mapping[str, str] = field(default_factory=dict)
@@ -70,10 +74,15 @@ class Structure:
         return known.get(self.kind, f"the {self.kind}")
 
     @property
+    def members(self) -> tuple[str, ...]:
+        """The sets of members: of several bags, each has its own."""
+        return tuple(each.member for each in self.bags.values()) or (self.member,)
+
+    @property
     def all_sets(self) -> tuple[str, ...]:
         """Those of its elements, those that a text names, and those that only its maps lead from."""
         domains = (domain for domain, _ in self.maps.values())
-        return tuple(dict.fromkeys((self.member, self.group, *self.sets, *domains)))
+        return tuple(dict.fromkeys((*self.members, self.group, *self.sets, *domains)))
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
@@ -82,7 +91,7 @@ class Structure:
         for index_set in self.all_sets:
             maps = [Dependency(name, domain) for name, (domain, _) in self.maps.items() if domain == index_set]
             own = Dependency(index_set, index_set)
-            found += [*maps, own] if index_set == self.member else [own, *maps]
+            found += [*maps, own] if index_set in self.members else [own, *maps]
         return tuple(found)
 
     @property
@@ -96,18 +105,23 @@ class Structure:
         these; else those of its elements, and of what members pick."""
         if self.kind == FACTS:
             return tuple(index_set for index_set in self.sets if index_set != BATCH)
-        picked = (self.maps[self.picks][1],) if self.picks else ()
-        return tuple(dict.fromkeys((self.member, self.group, *picked)))
+        lists = tuple(self.bags.values()) or (self,)
+        picked = (each.maps[each.picks][1] for each in lists if each.picks)
+        return tuple(dict.fromkeys((*self.members, self.group, *picked)))
 
     @property
     def home(self) -> str:
         """The map from members to the group that has them side by side."""
         return self.ends[0]
 
+    def home_of(self, member: str) -> str:
+        """That of the members of a set, of several bags too."""
+        return next((each.home for each in self.bags.values() if each.member == member), self.home)
+
     @property
     def words(self) -> str:
         """`nodes and edges`."""
-        return f"{plural(self.group)} and {plural(self.member)}"
+        return " and ".join(map(plural, (self.group, *self.members)))
 
 
 GRAPH = Structure(
@@ -139,21 +153,39 @@ def facts_of(sets: Iterable[str]) -> Structure:
     return Structure(FACTS, (*dict.fromkeys(sets), BATCH), "", "", {}, {}, noun="set of negatives", reduced=reduced)
 
 
-def bags_of(rows: str) -> Structure:
-    """`b: bag of row`: entries in bags, each picking a row."""
-    maps = {"bag": ("entry", "bag"), "idx": ("entry", rows)}
-    given = {"weight": "entry"}
-    sets = (rows, "bag", "entry")
+def bags_of(rows: str, prefix: str = "") -> Structure:
+    """`b: bag of row`: entries in bags, each picking a row. Of several bags the names of each have a prefix, but that
+    all are in the same bags."""
+    entry, home, picks, weight = (f"{prefix}{name}" for name in ("entry", "bag", "idx", "weight"))
+    maps = {home: (entry, "bag"), picks: (entry, rows)}
+    given = {weight: entry}
+    sets = (rows, "bag", entry)
     reduced = "the entries of a bag: sum(T[i] for i in b)"
     return Structure(
-        *("bags", sets, "bag", "entry", maps, given),
-        picks="idx",
-        gives="weight",
+        *("bags", sets, "bag", entry, maps, given),
+        picks=picks,
+        gives=weight,
         each="bag",
         arrays=LISTS,
         noun="bag",
         reduced=reduced,
         summed="for i in b: b",
+    )
+
+
+def several_bags(rows: Mapping[str, str]) -> Structure:
+    """`a: bag of item, b: bag of user`: of each bag the entries of every parameter, `a_entry` and `b_entry`, with the
+    maps `a_idx` and `b_idx` to the rows that they pick."""
+    bags = {name: bags_of(picked, f"{name}_") for name, picked in rows.items()}
+    name, first = next(iter(bags.items()))
+    return replace(
+        first,
+        sets=tuple(dict.fromkeys(index_set for each in bags.values() for index_set in each.sets)),
+        maps={name: ends for each in bags.values() for name, ends in each.maps.items()},
+        given={name: entry for each in bags.values() for name, entry in each.given.items()},
+        summed=f"for i in {name}: {name}",
+        arrays=LISTS | {f"{name}_{array}" for name in bags for array in OF_BAGS},
+        bags=bags,
     )
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
+from explorer.compiler.ir.index_sets import is_of_lists
 from explorer.compiler.ir.node import Names
 from explorer.compiler.ir.statements import all_names
 from explorer.compiler.options import PRELOADS
@@ -69,8 +70,6 @@ BALANCE = Decision(
     why="rows in the order of their length, the longest first, sorted once for a graph",
     source="G-Sparse §III-B, Algorithm 2; off, for where rows differ little it costs locality",
 )
-LISTS = "entries"
-"""The set of what lists hold; a matrix has nonzeros, a graph edges."""
 
 
 def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.ScheduledKernel, ...]:
@@ -122,7 +121,7 @@ def waiting(spread: Spread, nest: Nest, loads: int, report: Report) -> Spread:
 
 def loads_in_flight(nest: Nest) -> int:
     """How many iterations of a segment's loop are unrolled: by what its elements are."""
-    lists = any(buffer.extents[:1] == (LISTS,) for buffer in nest.kernel.buffers)
+    lists = any(buffer.extents and is_of_lists(buffer.extents[0]) for buffer in nest.kernel.buffers)
     return LOADS_OF_LISTS if lists else LOADS_OF_ROWS
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from explorer.compiler.ir import loops
+from explorer.compiler.ir.index_sets import is_of_lists
 from explorer.compiler.ir.node import walk
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.segments.by_dots import schedule_dots
 from explorer.compiler.schedule.segments.by_nonzeros import schedule_nonzeros
 from explorer.compiler.schedule.segments.by_row_pieces import schedule_row_pieces
-from explorer.compiler.schedule.segments.by_rows import LISTS, schedule_rows
+from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.strategies import DOTS, NONZEROS, ROW_PIECES, ROWS
 
-MANY = ("nonzeros", "entries", "edges", "src_pairs", "dst_pairs")
+MANY = ("nonzeros", "edges", "src_pairs", "dst_pairs")
 """Extents of sets with so many elements that a warp may have 32 of them."""
 
 
@@ -27,8 +28,8 @@ def usual_of_sums(kernel: loops.Kernel, report: Report) -> tuple[str, ...]:
     sizes = dict(kernel.sizes)
     inner = [node for statement in loop.body for node in walk(statement) if isinstance(node, loops.For)]
     if all(isinstance(node.extent, int) or node.extent in sizes for node in inner):
-        return (DOTS,) if loop.extent in MANY else ()
-    lists = any(buffer.extents[:1] == (LISTS,) for buffer in kernel.buffers)
+        return (DOTS,) if loop.extent in MANY or is_of_lists(loop.extent) else ()
+    lists = any(buffer.extents and is_of_lists(buffer.extents[0]) for buffer in kernel.buffers)
     if report.options.split == "nonzeros":
         return NONZEROS, ROWS
     if report.options.split == "auto" and not lists:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from explorer.compiler.frozen import replace
 from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
-from explorer.compiler.language.elaborate.headers.facts import declared_over
+from explorer.compiler.language.elaborate.headers.facts import BAG_WORD, declared_over
 from explorer.compiler.language.names.builtins import builtin
 from explorer.compiler.language.names.reserved import reserved_names, why_reserved
 from explorer.compiler.language.names.shapes import MOST_DIMENSIONS
-from explorer.compiler.language.names.structures import Structure, bags_of, blocks_of, matrix
+from explorer.compiler.language.names.structures import Structure, bags_of, blocks_of, matrix, several_bags
 from explorer.compiler.language.parsing import syntax
 
 STRUCTURE_WORDS = ("bag", "csr", "coo", "blocks")
@@ -29,10 +29,12 @@ OWN_SETS = ("bag", "query", "entry", "nonzero", "batch", "negative", "unit")
 """The sets that an op's header brings beside those that it names, and those of other definitions' values."""
 
 
-def _is_free(name: syntax.Name, parameter: str, sizes: Mapping[str, int], collector: Collector) -> bool:
-    """Whether an index set of an op may have that name."""
+def _is_free(
+    name: syntax.Name, parameter: str, sizes: Mapping[str, int], collector: Collector, own: Collection[str] = ()
+) -> bool:
+    """Whether an index set of an op may have that name, beside those of its lists' own."""
     taken = ""
-    if name.text in OWN_SETS:
+    if name.text in OWN_SETS or name.text in own:
         taken = "is an index set of ops already"
     elif name.text in sizes:
         taken = "is a size"
@@ -72,18 +74,49 @@ def _are_maps(annotation: syntax.Annotation, definition: syntax.Definition, coll
 
 def structure_of(definition: syntax.Definition, sizes: Mapping[str, int], collector: Collector) -> Structure | None:
     """What an op is over, by its one parameter that is a list or a matrix; beside a bag stand ids that each has."""
-    parameters = definition.parameters
     beside = ids_beside(definition)
-    (listed,) = lists if len(lists := [each for each in parameters if each not in beside]) == 1 else (None,)
-    annotation = listed.annotation if listed else None
-    if listed is None or annotation is None:
+    lists = [(each, each.annotation) for each in definition.parameters if each not in beside]
+    bags = all(annotation is not None and is_bag(annotation) for _, annotation in lists)
+    if not lists or lists[0][1] is None or (len(lists) > 1 and not bags):
         message, detail = "an op is over bags, blocks or a sparse matrix", f"Its one parameter is {OP_EXAMPLES}."
+        if len(lists) > 1:
+            detail += " Several are bags, all of them: a: bag of item, b: bag of user."
         if definition.kind == "score":
-            message, detail = "a score of facts that have a bag has one, and beside it ids alone, no negatives", ""
+            message, detail = "a score of facts that have bags has beside them ids alone, no negatives", ""
         collector.report(message, definition.parameters_extent, detail)
         return None
-    structure = _of_list(definition, listed, annotation, sizes, collector)
+    found = [_of_list(definition, each, annotation, sizes, collector) for each, annotation in lists if annotation]
+    structure = bags_beside(lists, found, collector) if len(lists) > 1 else found[0]
     return structure and _with_ids(structure, beside, definition, sizes, collector)
+
+
+def is_bag(annotation: syntax.Annotation) -> bool:
+    """Whether a parameter is `b: bag of row`."""
+    return (annotation.text, annotation.joined) == (BAG_WORD, "of")
+
+
+def bags_beside(
+    lists: Sequence[tuple[syntax.Parameter, syntax.Annotation | None]],
+    found: Sequence[Structure | None],
+    collector: Collector,
+) -> Structure | None:
+    """The structure of several bags, each over a set, which two may share; None where one of them cannot be, and
+    reported."""
+    if None in found:
+        return None
+    rows = {each.name.text: annotation.sets[0] for each, annotation in lists if annotation}
+    structure = several_bags({name: index_set.text for name, index_set in rows.items()})
+    made = {*structure.members, *rows}
+    for index_set in rows.values():
+        if index_set.text in made:
+            taken = "is what the op is over" if index_set.text in rows else f"is what {structure.owner} are made of"
+            collector.report(f"'{index_set.text}' {taken}: choose another name", index_set.extent)
+            return None
+    for each, _ in lists:
+        if taken := why_reserved(each.name.text, structure):
+            collector.report(f"'{each.name.text}' {taken}: choose another name", each.name.extent)
+            return None
+    return structure
 
 
 def ids_beside(definition: syntax.Definition) -> tuple[syntax.Parameter, ...]:
@@ -111,7 +144,7 @@ def _with_ids(
         if (taken := why_reserved(each.name.text, structure)) or each.name.text in OWN_SETS:
             collector.report(f"'{each.name.text}' {taken or 'is a set'}: choose another name", each.name.extent)
             return None
-        if not _is_free(index_set, each.name.text, sizes, collector):
+        if not _is_free(index_set, each.name.text, sizes, collector, (*structure.members, *structure.bags)):
             return None
         if index_set.text not in {*structure.sets, *declared_over(definition)}:
             detail = f"A tensor over a set makes it one: param T[{index_set.text}, D]."

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir.graph import plural
+from explorer.compiler.ir.set_maps import sorted_domain
 from explorer.compiler.language.diagnostics import Collector, Fix, suggestion, with_article
 from explorer.compiler.language.elaborate.headers.facts import declared_over, divided_in
 from explorer.compiler.language.elaborate.headers.lists import OWN_SETS
@@ -67,6 +68,8 @@ def _fits(
         taken = "is declared already"
     elif name.text in structure.maps or any(name.text in parts for parts in structure.parts.values()):
         taken = f"is given by {structure.owner} already"
+    elif sorted_domain(name.text) == domain.text:  # which its ids need not be
+        taken = "is a map whose ids ascend"
     elif name.text in structure.arrays:
         taken = f"is what an array of {structure.owner} is called"
     elif name.text in ids:

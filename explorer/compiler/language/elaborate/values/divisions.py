@@ -70,8 +70,8 @@ def divided(elaborator: Elaborator, node: syntax.Binary, index: Index) -> Index 
     if len(index.divided) == MOST_DIVISIONS:
         elaborator.collector.report(f"an id is divided {MOST_DIVISIONS} times at most", node.extent)
         return None
-    member = elaborator.structure.member
-    if index.identity and index.index_set == member:
+    member = index.index_set
+    if index.identity and member in elaborator.structure.members:
         message = f"'{text}' is not divided: {plural(member)} are sorted before a run, and have no number of their own"
         detail = f"What belongs to each of them is given as a map: map part: {member} -> bucket."
         elaborator.collector.report(message, node.extent, detail)
