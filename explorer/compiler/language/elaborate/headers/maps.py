@@ -14,6 +14,7 @@ from explorer.compiler.language.names.builtins import builtin
 from explorer.compiler.language.names.reserved import why_reserved
 from explorer.compiler.language.names.structures import BATCH, Structure
 from explorer.compiler.language.parsing import syntax
+from explorer.compiler.options import EDGES
 
 
 def declared_maps(definition: syntax.Definition) -> Iterator[syntax.MapDeclaration]:
@@ -68,7 +69,7 @@ def _fits(
         taken = "is declared already"
     elif name.text in structure.maps or any(name.text in parts for parts in structure.parts.values()):
         taken = f"is given by {structure.owner} already"
-    elif sorted_domain(name.text) == domain.text:  # which its ids need not be
+    elif any(sorted_domain(name.text, end) == domain.text for end in EDGES):  # which its ids need not be
         taken = "is a map whose ids ascend"
     elif name.text in structure.arrays:
         taken = f"is what an array of {structure.owner} is called"
