@@ -28,7 +28,7 @@ NODE_IS_NEW := node -e 'const [a, b] = process.versions.node.split(".").map(Numb
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test screenshots golden traced sweep lint types pytest bench bundle image clean
+.PHONY: help setup run test screenshots golden traced sweep exhaustive lint types pytest bench bundle image clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,14 +47,16 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # In two parts: Numba gives no machine code back, and a process that ran all of it would have 10 GB.
-SWEEP := $(PYTEST) --numprocesses=auto -m sweep --dist=worksteal --timeout=1800
-sweep: setup ## the long tests, marked `sweep`: most of an hour; ARGS goes to pytest, in the place of all of them
+LONG := $(PYTEST) --numprocesses=auto --dist=worksteal --timeout=1800
+sweep exhaustive: setup
 ifeq ($(ARGS),)
-	$(SWEEP) tests/compiler
-	$(SWEEP) tests --ignore=tests/compiler
+	$(LONG) -m $@ tests/compiler
+	$(LONG) -m $@ tests --ignore=tests/compiler
 else
-	$(SWEEP) $(ARGS)
+	$(LONG) -m $@ $(ARGS)
 endif
+sweep: ## the long tests, marked `sweep`: most of an hour; ARGS goes to pytest, in the place of all of them
+exhaustive: ## the cases of tests of many that `test` and `sweep` leave out: half an hour; ARGS as for sweep
 
 golden: setup ## record the examples' strategies and CUDA texts as they are now, on purpose: read the diff
 	$(BIN)/python -m pytest tests/compiler/schedule/test_examples_kept.py --update-golden $(ARGS)

@@ -1,5 +1,6 @@
 """Which cases of a test of many `make test` runs: a part, in which every value of every parameter comes as evenly as
-can be. The others are left to the sweep, so that both together run all."""
+can be. Of the others the sweep runs a part that is drawn likewise, and `make exhaustive` the rest: the three together
+run all."""
 
 from __future__ import annotations
 
@@ -9,8 +10,13 @@ from random import Random
 import pytest
 
 
+SWEPT = 2
+"""The sweep runs one in so many of the cases that `make test` leaves out: with all of them it would take over an hour."""
+
+
 def mark_the_rest(items: list[pytest.Item]) -> None:
-    """Marks with `sweep` what is not drawn of the cases of each test that is marked `sampled(N)`: one in N is drawn."""
+    """Marks with `sweep` or `exhaustive` what is not drawn of the cases of each test that is marked `sampled(N)`: one in
+    N is drawn."""
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("sampled"):
@@ -19,9 +25,10 @@ def mark_the_rest(items: list[pytest.Item]) -> None:
         marker = cases[0].get_closest_marker("sampled")
         assert marker is not None
         drawn = sample([_values(case) for case in cases], marker.args[0], name)
-        for number, case in enumerate(cases):
-            if number not in drawn:
-                case.add_marker(pytest.mark.sweep)
+        rest = [case for number, case in enumerate(cases) if number not in drawn]
+        swept = sample([_values(case) for case in rest], SWEPT, name)
+        for number, case in enumerate(rest):
+            case.add_marker(pytest.mark.sweep if number in swept else pytest.mark.exhaustive)
 
 
 def sample(cases: list[tuple[str, ...]], apart: int, seed: str) -> set[int]:

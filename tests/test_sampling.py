@@ -28,17 +28,18 @@ def test_a_single_case_is_run() -> None:
     assert sample([("a",)], 4, "any") == {0}
 
 
-def test_the_sweep_runs_the_rest(pytester: pytest.Pytester) -> None:
+def test_sweep_and_exhaustive_run_the_rest(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         "import pytest\n"
         "from tests.sampling import mark_the_rest\n"
         "@pytest.hookimpl(tryfirst=True)\n"
         "def pytest_collection_modifyitems(items):\n    mark_the_rest(items)\n"
     )
-    pytester.makeini("[pytest]\nmarkers = sampled\n  sweep\n")
+    pytester.makeini("[pytest]\nmarkers = sampled\n  sweep\n  exhaustive\n")
     pytester.makepyfile(
         "import pytest\n@pytest.mark.sampled(3)\n@pytest.mark.parametrize('case', range(9))\n"
         "def test_it(case):\n    pass\n\ndef test_other():\n    pass\n"
     )
-    pytester.runpytest_inprocess("-m", "not sweep", "-p", "no:cacheprovider").assert_outcomes(passed=4, deselected=6)
-    pytester.runpytest_inprocess("-m", "sweep", "-p", "no:cacheprovider").assert_outcomes(passed=6, deselected=4)
+    for marker, passed in (("not sweep and not exhaustive", 4), ("sweep", 3), ("exhaustive", 3)):
+        done = pytester.runpytest_inprocess("-m", marker, "-p", "no:cacheprovider")
+        done.assert_outcomes(passed=passed, deselected=10 - passed)
