@@ -9,9 +9,8 @@ from random import Random
 
 import pytest
 
-
 SWEPT = 2
-"""The sweep runs one in so many of the cases that `make test` leaves out: with all of them it would take over an hour."""
+"""The sweep runs one in so many of the cases that `make test` leaves out: all of them would take it over an hour."""
 
 
 def mark_the_rest(items: list[pytest.Item]) -> None:
