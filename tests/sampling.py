@@ -14,8 +14,8 @@ SWEPT = 2
 
 
 def mark_the_rest(items: list[pytest.Item]) -> None:
-    """Marks with `sweep` or `exhaustive` what is not drawn of the cases of each test that is marked `sampled(N)`: one in
-    N is drawn."""
+    """Marks with `sweep` or `exhaustive` what is not drawn of the cases of each test that is marked `sampled(N)`: one
+    in N is drawn."""
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("sampled"):
