@@ -195,8 +195,8 @@ def test_what_is_shipped_is_what_training_gives(file: str, with_twins: bool) -> 
     for name, space, (inputs, _) in zip(names, spaces, examples, strict=True):
         trees = learn(others_of(space, spaces, examples, with_twins=with_twins))
         told = shipped.left_out(name, file)
-        # NumPy adds in an order that the processor's vectors decide: of two splits that gain alike another may be taken,
-        # which moves the points of a few leaves, by little.
+        # NumPy adds in an order that the processor's vectors decide: of two splits that gain alike another may be
+        # taken, which moves the points of a few leaves, by little.
         apart = np.abs(expected(trees, inputs) / told - 1)
         assert np.quantile(apart, 0.95) < 1e-2, name
         assert apart.max() < 5e-2, name
