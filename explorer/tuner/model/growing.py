@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from explorer.tuner.model.trees import Doubles, Floats, Trees, together
 
 Bins = NDArray[np.uint8]
+ALIKE = 1 - 1e-9
+"""Of questions that gain more than that share of what the best does the first is asked: rounding, which a processor's
+vectors decide, would choose among them otherwise, and move what is told of a point by a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ def _tree(
     places, cuts = list[int](), list[int]()
     for depth in range(how.depth):
         gains = np.where(allowed, _gains(own, node, 1 << depth, binned.count, pulls, weights, how.pull), -np.inf)
-        column, cut = divmod(int(np.argmax(gains)), binned.count)
+        column, cut = divmod(int(np.argmax(gains >= gains.max() * ALIKE)), binned.count)
         places.append(int(columns[column]))
         cuts.append(cut)
         node = node * 2 + (own[column] > cut)
