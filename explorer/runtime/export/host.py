@@ -18,11 +18,13 @@ WIDTH = 118
 SCALAR_TYPES = {"f32": "at::kFloat", "f16": "at::kHalf", "bf16": "at::kBFloat16", "i8": "at::kChar"}
 """What PyTorch calls the types of tensors, by what they are declared to be stored in."""
 
-PREAMBLE = """#include <ATen/ATen.h>
+PREAMBLE = """#include <Python.h>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <pybind11/pybind11.h>
 #include <torch/library.h>
 
 #include "kernels.h"
@@ -76,7 +78,11 @@ TORCH_LIBRARY_IMPL({package}, CUDA, m) {{
 }}
 
 // So that Python can import what registers the operators.
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.doc() = "operators of {package}"; }}
+PyMODINIT_FUNC PyInit__C() {{
+  static PyModuleDef module = {{PyModuleDef_HEAD_INIT, "_C", "operators of {package}", -1, nullptr, nullptr, nullptr,
+                               nullptr, nullptr}};
+  return PyModule_Create(&module);
+}}
 """
 
 
