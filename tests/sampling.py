@@ -5,29 +5,43 @@ run all."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
-SWEPT = 2
-"""The sweep runs one in so many of the cases that `make test` leaves out: all of them would take it over an hour."""
+SWEPT = 6
+"""The sweep runs one in so many of the cases that `make test` leaves out: all of them would take it hours."""
 
 
 def mark_the_rest(items: list[pytest.Item]) -> None:
-    """Marks with `sweep` or `exhaustive` what is not drawn of the cases of each test that is marked `sampled(N)`: one
-    in N is drawn."""
+    """Marks with `sweep` or `exhaustive` what `make test` leaves out of each test of many: of one marked `sampled(N)`
+    what is not among one in N, of one marked `swept(N)` all. Of the former the sweep has one in `SWEPT`, of the latter
+    one in N."""
+    for name, apart, cases in _of_many(items, "sampled"):
+        drawn = sample([_values(case) for case in cases], apart, name)
+        _divide([case for number, case in enumerate(cases) if number not in drawn], SWEPT, name)
+    for name, apart, cases in _of_many(items, "swept"):
+        _divide(cases, apart, name)
+
+
+def _of_many(items: list[pytest.Item], marker: str) -> Iterator[tuple[str, int, list[pytest.Item]]]:
+    """The tests with that marker: name, argument, cases."""
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled"):
+        if item.get_closest_marker(marker):
             tests[item.nodeid.partition("[")[0]].append(item)
     for name, cases in tests.items():
-        marker = cases[0].get_closest_marker("sampled")
-        assert marker is not None
-        drawn = sample([_values(case) for case in cases], marker.args[0], name)
-        rest = [case for number, case in enumerate(cases) if number not in drawn]
-        swept = sample([_values(case) for case in rest], SWEPT, name)
-        for number, case in enumerate(rest):
-            case.add_marker(pytest.mark.sweep if number in swept else pytest.mark.exhaustive)
+        found = cases[0].get_closest_marker(marker)
+        assert found is not None
+        yield name, found.args[0], cases
+
+
+def _divide(cases: list[pytest.Item], apart: int, name: str) -> None:
+    """One in `apart` cases is the sweep's."""
+    swept = sample([_values(case) for case in cases], apart, name)
+    for number, case in enumerate(cases):
+        case.add_marker(pytest.mark.sweep if number in swept else pytest.mark.exhaustive)
 
 
 def sample(cases: list[tuple[str, ...]], apart: int, seed: str) -> set[int]:

@@ -35,11 +35,12 @@ def test_sweep_and_exhaustive_run_the_rest(pytester: pytest.Pytester) -> None:
         "@pytest.hookimpl(tryfirst=True)\n"
         "def pytest_collection_modifyitems(items):\n    mark_the_rest(items)\n"
     )
-    pytester.makeini("[pytest]\nmarkers = sampled\n  sweep\n  exhaustive\n")
+    pytester.makeini("[pytest]\nmarkers = sampled\n  swept\n  sweep\n  exhaustive\n")
     pytester.makepyfile(
-        "import pytest\n@pytest.mark.sampled(3)\n@pytest.mark.parametrize('case', range(9))\n"
-        "def test_it(case):\n    pass\n\ndef test_other():\n    pass\n"
+        "import pytest\n@pytest.mark.sampled(3)\n@pytest.mark.parametrize('case', range(27))\n"
+        "def test_it(case):\n    pass\n\ndef test_other():\n    pass\n\n"
+        "@pytest.mark.swept(4)\n@pytest.mark.parametrize('case', range(8))\ndef test_long(case):\n    pass\n"
     )
-    for marker, passed in (("not sweep and not exhaustive", 4), ("sweep", 3), ("exhaustive", 3)):
+    for marker, passed in (("not sweep and not exhaustive", 9 + 1), ("sweep", 3 + 2), ("exhaustive", 15 + 6)):
         done = pytester.runpytest_inprocess("-m", marker, "-p", "no:cacheprovider")
-        done.assert_outcomes(passed=passed, deselected=10 - passed)
+        done.assert_outcomes(passed=passed, deselected=36 - passed)

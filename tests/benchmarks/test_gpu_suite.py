@@ -34,7 +34,7 @@ LIBRARIES = {"fbgemm_gpu", "torch_scatter", "torch_sparse", "dgl", "pykeen"}
 """Those that may be missing here: their peers say so."""
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("row", SMALL, ids=lambda row: row.name)
 def test_every_row_computes_what_its_reference_and_its_peers_do(row):
     problem = small(row).problem("cpu", "FB15k-237")

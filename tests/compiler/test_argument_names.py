@@ -67,6 +67,7 @@ def test_every_map_that_ascends_is_tried() -> None:
     assert of_lists <= set().union(*tried.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("names", NAMES, ids=" ".join)
 @pytest.mark.parametrize("inspect", ["true", "chunks"])
 def test_scores_and_gradients(names: tuple[str, str, str], inspect: str) -> None:

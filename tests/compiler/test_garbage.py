@@ -21,7 +21,7 @@ def _nothing_from_before() -> None:
     gc.collect()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 @pytest.mark.parametrize("grad", [False, True])
 def test_a_compilation_leaves_nothing_to_collect(file: Path, grad: bool) -> None:

@@ -202,7 +202,7 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_every_row_of_a_product_gets_what_was_picked_of_it(case: str) -> None:
     text, options, inputs, shape, oracle = CASES[case]

@@ -43,7 +43,7 @@ def test_its_gradients_do_too(name):
     assert ratio(name, GROWING[name][1] // 4, grad=True) < MOST
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(3)
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("name", GROWING)
 def test_twice_a_long_text_takes_about_twice_the_calls(name, grad):

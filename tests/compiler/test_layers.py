@@ -122,7 +122,7 @@ def test_gradients_are_interpreted_alike(path, reorder, compact):
     check_gradients(compiled(path, reorder=reorder, compact=compact, grad=True), INTERPRETED)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.timeout(600)  # many kernels to compile to machine code
 @layers
 @pytest.mark.parametrize("switch", [False, True])

@@ -79,7 +79,7 @@ def test_an_example_under_a_setting_of_a_sample(path):
     assert_right(path, ("decoupled", "scheduled")[number % 2], number // 4, number % 4 > 1)
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(4)
 @sides
 @examples
 def test_an_example_under_every_setting(path, side):
@@ -91,7 +91,7 @@ def test_an_example_under_every_setting(path, side):
             assert_right(path, side, number, grad)
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(4)
 @examples
 def test_machine_code_of_an_example_under_some_settings(path, monkeypatch):
     monkeypatch.undo()
@@ -99,7 +99,7 @@ def test_machine_code_of_an_example_under_some_settings(path, monkeypatch):
         assert_right(path, "decoupled", number, number % 8 == 0, ("cpu",))
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(6)
 @pytest.mark.parametrize("opt", [1, 2, 3])
 @examples
 def test_rows_of_an_example_that_are_longer_than_the_queue(path, opt):

@@ -136,7 +136,9 @@ def test_the_gradients_of_many_random_layers_are_their_slopes(setting: dict[str,
     draw_layers(assert_slopes, st.just(setting), 50)
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(60, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "count", [3, pytest.param(20, marks=pytest.mark.sweep), pytest.param(60, marks=pytest.mark.exhaustive)]
+)
 def test_every_stage_of_a_random_layer_parses_back(count: int) -> None:
     @settings(max_examples=count, derandomize=True)
     @given(layer_texts(depth=2), st.sampled_from(SETTINGS), st.booleans())

@@ -72,8 +72,10 @@ def assert_agrees(text: str, lists: Any, seed: int, places: list[str]) -> None:
         assert_close(got, want, place)
 
 
-few_and_many = pytest.mark.parametrize("times", [1, pytest.param(16, marks=pytest.mark.sweep)])
-"""How many times as many ops are drawn in the sweep."""
+few_and_many = pytest.mark.parametrize(
+    "times", [1, pytest.param(6, marks=pytest.mark.sweep), pytest.param(16, marks=pytest.mark.exhaustive)]
+)
+"""How many times as many ops are drawn in the sweep, and beyond it."""
 
 
 @few_and_many

@@ -45,8 +45,10 @@ def assert_agrees(
     return compilation
 
 
-few_and_many = pytest.mark.parametrize("times", [1, pytest.param(16, marks=pytest.mark.sweep)])
-"""How many times as many models are drawn in the sweep."""
+few_and_many = pytest.mark.parametrize(
+    "times", [1, pytest.param(6, marks=pytest.mark.sweep), pytest.param(16, marks=pytest.mark.exhaustive)]
+)
+"""How many times as many models are drawn in the sweep, and beyond it."""
 
 
 @few_and_many

@@ -104,7 +104,9 @@ def test_machine_code_gives_the_gradients() -> None:
 
 
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize("count", [5, pytest.param(60, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "count", [5, pytest.param(20, marks=pytest.mark.sweep), pytest.param(60, marks=pytest.mark.exhaustive)]
+)
 def test_the_gradients_of_a_random_score_are_its_slopes(count: int) -> None:
     @settings(max_examples=count, deadline=None)
     @given(model_texts(), st.sampled_from(NEGATIVES))

@@ -69,7 +69,7 @@ def test_targets_give_the_gradients_of_their_sum(name: str) -> None:
     check_gradients(CASES[name], ("cpu", "dae"))
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_targets_give_the_gradients_of_the_sum_of_each_case(case: Case) -> None:
     check_gradients(case, ("cpu", "dae"))

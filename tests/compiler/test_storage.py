@@ -22,7 +22,7 @@ from tests.stored_models import BAGS, CASES, FLOATS, NAMES, QUANTISED, STORED, c
 cases = pytest.mark.parametrize(("model", "storage", "size"), CASES, ids=NAMES)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @cases
 def test_every_stage_and_target_means_the_same(model, storage, size):
     compilation, inputs = model.compiled(size, storage), model.inputs(size)
@@ -31,7 +31,7 @@ def test_every_stage_and_target_means_the_same(model, storage, size):
         close(compilation.run(inputs, on), want)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @cases
 def test_gradients(model, storage, size):
     compilation, inputs = model.compiled(size, storage, grad=True), model.inputs(size)

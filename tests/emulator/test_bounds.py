@@ -119,7 +119,7 @@ def test_random_layers(seed: int, grad: bool) -> None:
     check(*layer_of(seed), grad)
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(4)
 @pytest.mark.parametrize("seed", range(2, 30))
 @pytest.mark.parametrize("grad", [False, True])
 def test_more_random_layers(seed: int, grad: bool) -> None:

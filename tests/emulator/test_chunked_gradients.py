@@ -37,7 +37,7 @@ def cases(grad: str, kinds: tuple[str, ...]) -> list[Case]:
     ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", as_parameters(cases("false", NEGATIVES)))
 def test_candidates(emulated: Setting, case: Case) -> None:
     program: Any = compiled(case).stages["kernels"].program
@@ -46,7 +46,7 @@ def test_candidates(emulated: Setting, case: Case) -> None:
     assert outcome["agrees"], outcome
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", as_parameters(cases("true", ("none", *NEGATIVES))))
 def test_gradients(emulated: Setting, case: Case) -> None:
     assert "template chunks" in compiled(case).stages["kernels"].text
@@ -58,7 +58,9 @@ FEW = {"inspect": "chunks", "inspect_edges": "6", "inspect_group": "2", "inspect
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("times", [1, pytest.param(12, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "times", [1, pytest.param(4, marks=pytest.mark.sweep), pytest.param(12, marks=pytest.mark.exhaustive)]
+)
 def test_random_scores(emulated: Setting, times: int) -> None:
     @settings(max_examples=8 * times)
     @given(model_texts(), st.sampled_from(("none", *NEGATIVES)), st.sampled_from(("false", "true")))

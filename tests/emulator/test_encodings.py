@@ -35,7 +35,7 @@ def kernels(name: str, **options: str | int | bool) -> list[ScheduledKernel]:
     return kernels_of(explorer.compile(text_of(name), options=options, on_demand=True).stages["kernels"].program)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("size", [8, 33])
 @pytest.mark.parametrize(
     ("name", "options"),

@@ -17,7 +17,7 @@ TEXTS = {name: form.text for forms in KNOWN for name, form in forms.items()}
 assert len(TEXTS) == sum(map(len, KNOWN)), "two forms have one name"
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_kernels_of_a_form(emulated: Setting, name: str) -> None:
     for case in cases_of(TEXTS[name]):

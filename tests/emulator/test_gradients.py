@@ -9,7 +9,7 @@ from benchmarks.gpu_check import Setting, check_gradients
 from tests.emulator.cases import SIZES, as_parameters
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("case", as_parameters(gradient_cases(SIZES)))
 def test_the_kernels_of_a_backward_pass(emulated: Setting, case: Case) -> None:
     outcome = check_gradients(emulated, case)

@@ -51,7 +51,7 @@ def test_scores(emulated: Setting, case: Case) -> None:
     assert outcome["agrees"], outcome
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("case", as_parameters(cases("true", ("none", "head:9"))))
 def test_gradients(emulated: Setting, case: Case) -> None:
     assert "template chunks" in compiled(case).stages["kernels"].text
@@ -69,7 +69,9 @@ def with_product(text: str) -> str:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("times", [1, pytest.param(12, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "times", [1, pytest.param(4, marks=pytest.mark.sweep), pytest.param(12, marks=pytest.mark.exhaustive)]
+)
 def test_random_scores(emulated: Setting, times: int) -> None:
     few = {"inspect": "chunks", "inspect_edges": "6", "inspect_group": "2", "inspect_block": "32"}
 

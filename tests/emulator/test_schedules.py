@@ -69,7 +69,7 @@ def test_a_random_schedule_on_threads(name: str, seed: int) -> None:
     run(name, seed)
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(3)
 @pytest.mark.parametrize("seed", range(1, 12))
 @pytest.mark.parametrize("name", SIZES)
 def test_random_schedules_on_threads(name: str, seed: int) -> None:

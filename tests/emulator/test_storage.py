@@ -37,7 +37,8 @@ def test_kernels(compiler, model, storage, size, grad):
         close(gradients[name], slope, 5e-6)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(2, 12))])
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(("name", "storage"), [(name, "bf16") for name in FLOATS] + [("quantised", "i8")])
 def test_schedules_that_nobody_chose(compiler, name, storage, seed):
     model = {**FLOATS, "quantised": QUANTISED}[name]

@@ -14,7 +14,11 @@ TINY = ["--nodes", "60", "--dim", "8", "--batch", "32", "--relations", "3"]
 
 
 @pytest.mark.parametrize(
-    ("task", "said"), [("rgnn", "e.etype] @"), ("kge", "score ComplEx(h: entity, r: relation, t: entity)")]
+    ("task", "said"),
+    [
+        ("rgnn", "e.etype] @"),
+        pytest.param("kge", "score ComplEx(h: entity, r: relation, t: entity)", marks=pytest.mark.sweep),
+    ],
 )
 def test_both_sides_have_the_same_losses(task, said, capsys) -> None:
     assert train_traced.main([task, "--steps", "10", "--lr", "0.05", "--text", *TINY]) == 0

@@ -20,12 +20,18 @@ def test_no_run_is_lost_and_none_doubled_while_workers_are_killed(server: Server
     assert figures["repeated"] > 0
 
 
-@pytest.mark.sweep
-def test_ten_thousand_runs_and_two_hundred_faults(server: Server) -> None:
-    figures = asyncio.run(endure(server.url, runs=10_000, faults=200, workers=4, seconds_between=0.8))
+@pytest.mark.parametrize(
+    ("runs", "faults"),
+    [
+        pytest.param(2_000, 40, marks=pytest.mark.sweep),
+        pytest.param(10_000, 200, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_thousands_of_runs_and_a_fault_in_every_fifty(server: Server, runs: int, faults: int) -> None:
+    figures = asyncio.run(endure(server.url, runs=runs, faults=faults, workers=4, seconds_between=0.8))
     print(figures)
     assert is_well(figures), figures
-    assert sum(figures["killed"].values()) == 200
+    assert sum(figures["killed"].values()) == faults
 
 
 @pytest.mark.sweep

@@ -31,7 +31,7 @@ def tensors_of(model: Any, inputs: dict[str, Any], storage: str) -> dict[str, An
     return {name: each.to(DTYPES[storage]) if name in model.narrow else each for name, each in found.items()}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("model", "storage", "size"), CASES, ids=NAMES)
 def test_modules_take_the_types_and_give_gradients_of_them(model: Any, storage: str, size: int) -> None:
     inputs = model.inputs(size)

@@ -64,7 +64,7 @@ SCORES = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("negatives", ["none", f"tail:{NEGATIVES}", f"head:{NEGATIVES}"])
 @pytest.mark.parametrize("name", SCORES)
 def test_a_score_has_the_results_and_gradients_of_eager(name, negatives):

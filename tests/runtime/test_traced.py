@@ -16,7 +16,7 @@ def drawn(count, size, seed):
     return torch.randint(0, count, (size,), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("kind", [TransR, QuatE])
+@pytest.mark.parametrize("kind", [TransR, pytest.param(QuatE, marks=pytest.mark.sweep)])
 def test_a_score(kind) -> None:
     module = kind()
     traced = explorer.trace(module, *(drawn(n, 5, n) for n in (ENTITIES, RELATIONS, ENTITIES)))

@@ -47,7 +47,7 @@ def run(client: TestClient, text: str, on: str = "cpu", **asked: Any) -> tuple[i
     return response.status_code, response.json()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("text", "data", "sizes"),
     [
@@ -124,7 +124,7 @@ def test_sizes_that_do_not_fit_a_text_are_left_and_it_is_said(client: TestClient
     assert answer["sizes_from"] == {"D": "the text, for D = 32 of RM1:L0 does not fit it"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", ["cpu", "dae"])
 @pytest.mark.parametrize(
     ("changed", "said"),

@@ -29,7 +29,7 @@ def test_a_fact_on_the_interpreters(name: str, negatives: str) -> None:
     assert_right(FACTS[name], negatives, ("graph", "kernels"))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @names
 @any_negatives
 def test_a_fact_on_every_target(name: str, negatives: str) -> None:
@@ -42,7 +42,7 @@ def test_the_reference_of_a_fact(name: str, negatives: str) -> None:
     assert_reference(FACTS[name], negatives)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @names
 @any_negatives
 def test_a_fact_as_a_module_of_pytorch(name: str, negatives: str) -> None:

@@ -17,7 +17,7 @@ def test_a_reduction_on_the_interpreters(name: str) -> None:
     assert_right(OWN_NEGATIVES[name], OPTION, ("graph", "kernels"))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @names
 def test_a_reduction_on_every_target(name: str) -> None:
     assert_right(OWN_NEGATIVES[name], OPTION, ("loops", "slc.opt3", "dlc", "dae", "cpu"))

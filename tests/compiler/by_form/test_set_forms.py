@@ -50,7 +50,7 @@ def test_a_form_on_the_interpreters(name: str) -> None:
     assert_right(SET_FORMS[name], ("graph", "kernels"))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @names
 def test_a_form_on_every_target(name: str) -> None:
     assert_right(SET_FORMS[name], ("loops", "slc.opt3", "dlc", "dae", "cpu"))

@@ -132,7 +132,7 @@ def test_a_few_mutations_come_to_the_same_side_by_side(name: str, stage: str) ->
     assert differences(name, stage, 4) == []
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(3)
 @pytest.mark.parametrize("stage", ["loops", "slc", "kernels"])
 @pytest.mark.parametrize("name", ["kge/transr", "rgnn/rgat", "embedding/sls", "embedding/bag_dot"])
 def test_mutations_come_to_the_same_side_by_side(name: str, stage: str) -> None:

@@ -49,7 +49,7 @@ def text_of(lines: tuple[Line, ...]) -> str:
     return "".join(f"{line.text}\n" for line in lines)
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_random_programs_parse_back(name: str, count: int) -> None:
     language = LANGUAGES[name]

@@ -58,4 +58,4 @@ def test_a_comment_behind_the_line_stays_there() -> None:
     text = LAYER.format(f'n["h"] = {READ}  # as in PageRank')
     (fix,) = check(text).diagnostics[0].fixes
     assert found(check(applied(text, fix))) == []
-    assert '# as in PageRank\n    for n in g.nodes():\n' in applied(text, fix)
+    assert "# as in PageRank\n    for n in g.nodes():\n" in applied(text, fix)

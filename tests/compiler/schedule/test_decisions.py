@@ -80,7 +80,7 @@ def test_the_printed_schedule_gives_the_same_kernels(path: Path, grad: bool) -> 
     replayed(path, grad=grad)
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(4)
 @pytest.mark.parametrize("options", [{}, {"grad": True}, {"arch": "sm_90a", "precision": "tf32"}, {"aggregate": False}])
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_every_printed_schedule_gives_the_same_kernels(path: Path, options: dict[str, Any]) -> None:
@@ -169,7 +169,7 @@ def test_a_random_schedule_gives_the_same_numbers(name: str, seed: int) -> None:
     assert again.stages["kernels"].text == made.stages["kernels"].text
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(4)
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_random_schedules_of_all_examples_are_made_and_replayed(path: Path, grad: bool) -> None:

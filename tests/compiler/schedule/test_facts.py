@@ -91,7 +91,7 @@ def test_what_kernels_state_holds(number: int) -> None:
     hold(CASES[number], SHAPES[number % 2 :: 2])
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(4)
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_all_that_kernels_state_holds(number: int) -> None:
     hold(CASES[number])

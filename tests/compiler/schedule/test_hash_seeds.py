@@ -45,8 +45,14 @@ def test_kernels_do_not_depend_on_the_hash_seed(text: str) -> None:
     assert hashes(2, "-", text=text) == first
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("which", [EXAMPLES, ("--random", "300")])
+@pytest.mark.parametrize(
+    "which",
+    [
+        pytest.param(EXAMPLES, marks=pytest.mark.sweep),
+        pytest.param(("--random", "60"), marks=pytest.mark.sweep),
+        pytest.param(("--random", "300"), marks=pytest.mark.exhaustive),
+    ],
+)
 def test_kernels_of_all_texts_do_not_depend_on_the_hash_seed(which: tuple[str, ...]) -> None:
     first = hashes(1, *which)
     for seed in (2, 3):

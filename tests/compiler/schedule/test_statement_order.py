@@ -78,7 +78,7 @@ def test_kernels_do_not_depend_on_the_order_of_independent_statements(path: Path
         assert kernels_text(other) == text
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(4)
 @GRADS
 @ALL_TEXTS
 def test_no_exchange_of_two_neighbours_changes_what_is_scheduled(path: Path, grad: bool) -> None:

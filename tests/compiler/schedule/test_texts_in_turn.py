@@ -38,7 +38,7 @@ def compiled(text: str, kept: Kept[Any] | None = None, **how: Any) -> Compilatio
     return explorer.compile(text, on_demand=True, kept=kept, **how)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 @pytest.mark.parametrize("grad", [False, True])
 def test_every_text_is_as_if_it_were_the_first(file: Path, grad: bool) -> None:
@@ -132,6 +132,8 @@ def test_texts_at_random_are_each_as_if_they_were_the_first() -> None:
     assert sum(hold_texts_in_turn(seed, 10) for seed in range(5)) > 5
 
 
-@pytest.mark.sweep
-def test_many_texts_at_random_are_each_as_if_they_were_the_first() -> None:
-    assert sum(hold_texts_in_turn(seed, 12) for seed in range(1_000, 1_080)) > 80
+@pytest.mark.parametrize(
+    "count", [pytest.param(20, marks=pytest.mark.sweep), pytest.param(80, marks=pytest.mark.exhaustive)]
+)
+def test_many_texts_at_random_are_each_as_if_they_were_the_first(count: int) -> None:
+    assert sum(hold_texts_in_turn(seed, 12) for seed in range(1_000, 1_000 + count)) > count

@@ -41,13 +41,13 @@ def test_products_of_some_models_are_tiles(name: str) -> None:
     check(MODELS[name])
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(3)
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in BRIEF])
 def test_products_of_models_are_tiles(name: str) -> None:
     check(MODELS[name])
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(4)
 @pytest.mark.parametrize("name", TEXTS)
 def test_products_of_the_zoo_and_of_examples_are_tiles(name: str) -> None:
     check(TEXTS[name], name not in NO_OTHER_SIZES)

@@ -55,7 +55,7 @@ def compiled(path: Path | str, sizes=None, options=None) -> explorer.Compilation
     return found
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
 def test_every_model_is_written_as_python_that_compiles(path, tmp_path):
     for grad in (False, True):
@@ -74,7 +74,7 @@ def test_every_model_is_written_as_python_that_compiles(path, tmp_path):
         assert ("csrc/gradients.cu" in texts) == grad
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", RUN)
 def test_an_extension_passes_its_own_test_on_the_emulator(name, tmp_path):
     from tests.runtime.export.emulated import build, tried

@@ -74,7 +74,7 @@ class Model:
         return module.arrays(replace(program, inspect=None), made, counts, held)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -80,14 +80,14 @@ def test_a_few_mutations(model: str) -> None:
     assert sum(seen(model, 3).values()) == 3 * len(EDITABLE)
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(3)
 @pytest.mark.parametrize("model", MODELS)
 def test_mutations_of_every_kind_of_line(model: str) -> None:
     found = seen(model, -(-EACH // len(EDITABLE)))
     assert min(found[status] for status in ("refused", "wrong", "matches")) > 0
 
 
-@pytest.mark.sweep
+@pytest.mark.swept(3)
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_made_onward_of_a_mutation_that_matches_does_so_too(model: str) -> None:
     name, options = MODELS[model]

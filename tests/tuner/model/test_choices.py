@@ -198,8 +198,13 @@ def test_it_predicts_fast() -> None:
     assert WEIGHTS.stat().st_size + OF_KERNELS.stat().st_size < 100_000
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize(("file", "with_twins"), [(shipped.LEFT_OUT, False), (shipped.KERNEL_LEFT_OUT, True)])
+@pytest.mark.parametrize(
+    ("file", "with_twins"),
+    [
+        pytest.param(shipped.LEFT_OUT, False, marks=pytest.mark.sweep),
+        pytest.param(shipped.KERNEL_LEFT_OUT, True, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_what_is_shipped_is_what_training_gives(file: str, with_twins: bool) -> None:
     names = shipped.names()
     spaces = [shipped.load(name).without_repeats() for name in names]

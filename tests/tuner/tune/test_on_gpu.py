@@ -43,6 +43,7 @@ def small(tmp_path: Path) -> dict[str, Any]:
     return {"on": "gpu", "data": "tiny", "sizes": {"D": 16}, "repeat": 4}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", SEARCHES)
 def test_a_faster_schedule_is_found_checked_and_told(how: str, small: dict[str, Any], fake_cuda: Any) -> None:
     said = search(SLS, tune={"search": how, "trials": 24}, **small)
