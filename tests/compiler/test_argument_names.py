@@ -28,6 +28,8 @@ NAMES = {
     ("src_pair_etype", "dst_pair_node", "col"): "dst",
     ("src", "src_pair_node", "dst_pair_etype"): "src",
     ("row", "src_pair", "query"): "src",
+    ("dst", "dst_pair", "dst_pair_node"): "dst",
+    ("src_pair_node", "src_pair", "src"): "src",
 }
 """Names of arguments, with the end that edges are sorted by where there are some."""
 

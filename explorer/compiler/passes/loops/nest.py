@@ -355,8 +355,8 @@ class Nest:
         steps = path.split(".")
         # A map of the triple, read for one of its negatives, starts at the triple.
         home = next(s for s in reversed(home.chain()) if s.index_set == self.maps[steps[0]].domain)
-        while steps and home.along and (home.along == steps[0] or (home.along, steps[0]) in THROUGH):
-            steps = [*([] if home.along == steps[0] else [THROUGH[home.along, steps[0]]]), *steps[1:]]
+        while steps and home.along and (home.along == steps[0] or self._through(home.along, steps[0])):
+            steps = [*([] if home.along == steps[0] else [self._through(home.along, steps[0])]), *steps[1:]]
             assert home.start is not None
             home = home.start
         at = home.position
@@ -369,6 +369,11 @@ class Nest:
                 home.known[key] = result
             at = (home.known[key],)
         return at
+
+    def _through(self, along: str, end: str) -> str:
+        """The map by which an edge's pair goes on to its end; "" where there is none. A score's ids may be called as
+        an edge's maps are."""
+        return THROUGH.get((along, end), "") if self.maps[along].domain == "edge" else ""
 
     def _contract(self, value: g.Value, contract: g.Contract, indices: tuple[Atom, ...], place: Scope) -> Atom:
         letters, _, out = contract.signature.partition("->")
