@@ -14,6 +14,7 @@ from explorer.runtime.data.triples import load_triples
 from explorer.runtime.targets.gpu.program import GpuProgram
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("negatives", ["none", "tail:3"])
 def test_all_settings_take_the_same_arrays(negatives: str, grad: bool) -> None:

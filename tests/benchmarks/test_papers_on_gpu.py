@@ -35,6 +35,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[str], Callabl
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layer", ["rgat", "hgt"])
 @pytest.mark.parametrize("task", ["inference", "training"])
 def test_table_5_takes_each_setting_of_each_graph(

@@ -41,6 +41,7 @@ def test_a_wrong_score_has_no_times() -> None:
     assert "wrong" in kge.table({**provenance(), "data": "WN18", "peer": "PyTorch", "cases": [row]})
 
 
+@pytest.mark.sweep
 def test_training_steps_have_eagers_gradients_and_wrong_ones_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_kge_training, "BATCH", 40)
     monkeypatch.setattr(_kge_training, "SIZES", (8,))
@@ -83,6 +84,7 @@ def test_a_summary_is_the_median_and_two_percentiles() -> None:
     assert summary(range(101)) == {"median": 50.0, "p5": 5.0, "p95": 95.0}
 
 
+@pytest.mark.sweep
 def test_the_compile_suite_names_every_example_and_where_it_was_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

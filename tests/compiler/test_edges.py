@@ -83,6 +83,7 @@ def drawn(seed: int) -> dict[str, Any]:
     return given | {"num_nodes": NODES, "num_etypes": ETYPES}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compact", [True, False])
 @pytest.mark.parametrize("encoding", ["coo", "compressed"])
 @pytest.mark.parametrize("case", CASES)

@@ -61,6 +61,7 @@ def test_a_run_of_a_score_divides_its_ids(name: str, options: dict[str, Any]) ->
     assert found["matches_reference"], found
 
 
+@pytest.mark.sampled(3)
 @forms
 def test_a_module_of_pytorch_takes_them_by_name(name: str) -> None:
     torch = pytest.importorskip("torch")

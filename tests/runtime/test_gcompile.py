@@ -112,6 +112,7 @@ def test_shapes_are_broadcast_as_numpys(shapes, message):
     same(explorer.gcompile(dgl_style()).update_all(message, u=u, e=e), want, (u, e))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_spmm_on_a_graph_as_dgl_has_it(reduce, weighted):

@@ -92,6 +92,7 @@ def test_functions_that_no_example_has_mean_the_same_there(scale: float, tmp_pat
     assert there.overflows() == here.overflows() == (scale > 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*FORMS, *SET_FORMS])
 def test_every_form_means_the_same_there(name: str) -> None:
     if name in FORMS:

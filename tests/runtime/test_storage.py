@@ -158,6 +158,7 @@ def test_an_edited_stage_is_held_against_what_is_stored(stage: str) -> None:
     assert [edit.verdict.status for edit in squared.edits] == ["wrong"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("storage", ["f16", "bf16"])
 @pytest.mark.parametrize("model", [BAGS, MATRIX, TRIPLES, GRAPH], ids=["bags", "matrix", "triples", "graph"])
 def test_bits_are_the_numbers_that_they_are_of(model: Any, storage: str) -> None:

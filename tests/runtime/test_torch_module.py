@@ -289,6 +289,7 @@ GPU_CALLS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", GPU_CALLS)
 def test_a_gpus_programs_get_the_tensors_and_the_stream_of_pytorch(name, pretended_gpu, monkeypatch):
     found = []

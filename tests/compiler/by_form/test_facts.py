@@ -23,6 +23,7 @@ STOPPED = """score Detached(h: entity, r: relation, t: entity):
 """
 
 
+@pytest.mark.sampled(2)
 @names
 @any_negatives
 def test_a_fact_on_the_interpreters(name: str, negatives: str) -> None:

@@ -45,6 +45,7 @@ def assert_right(form: SetForm, targets: tuple[str, ...]) -> None:
         assert_gives(compilation.run(inputs, target, grad=upstream), want, gradients, target)
 
 
+@pytest.mark.sampled(3)
 @names
 def test_a_form_on_the_interpreters(name: str) -> None:
     assert_right(SET_FORMS[name], ("graph", "kernels"))

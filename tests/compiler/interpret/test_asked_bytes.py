@@ -146,6 +146,7 @@ def made(name: str) -> tuple[Any, dict[str, Any]]:
     return kernels_of(found.stages["kernels"].program), {**arrays, **encoding.arrays}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["layer", "layer's gradients", "balanced layer", "score's gradients"])
 @pytest.mark.parametrize("most", [200, counting.MOST_AT_ONCE])
 def test_iterations_at_once_ask_for_what_each_by_itself_does(

@@ -61,6 +61,7 @@ def nests(monkeypatch: pytest.MonkeyPatch) -> list[Nest]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", MODELS)
 def test_the_count_is_that_of_every_iteration(model: str, nests: list[Nest], tmp_path: Path) -> None:
     path, options = MODELS[model]

@@ -64,6 +64,7 @@ def arrays_of(compilation: explorer.Compilation, case: Case) -> dict[str, Any]:
     return dict(arrays)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "sizes", "options"), MODELS, ids=[model[0] for model in MODELS])
 def test_what_the_compiler_makes(name: str, sizes: dict[str, int], options: dict[str, Any]) -> None:
     text = (EXAMPLES / f"{name}.emb").read_text()

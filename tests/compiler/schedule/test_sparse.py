@@ -103,6 +103,7 @@ def test_pieces_of_rows_as_wide_as_a_warp(example: str, lengths: Sequence[int]) 
     assert largest_error(kernel, pieces, arrays_for(kernel, lengths)) < 1e-5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lengths", [SHORT, EMPTY, CUT, (300,), (2, 1030, 1023, 5000, 0, 31, 32, 33, 64)])
 @pytest.mark.parametrize("example", ["spmm", "sls"])
 def test_balanced_rows_are_taken_by_length(example: str, lengths: Sequence[int]) -> None:

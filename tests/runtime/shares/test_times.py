@@ -15,6 +15,7 @@ from tests.runtime.shares.runs import MODELS, columns, run
 ONE, TWO = Span(1, 1, 1, 2), Span(2, 1, 2, 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("model", MODELS)
 def test_the_times_of_all_operations_are_that_of_the_pass(model: str, tmp_path: Path) -> None:
     found = run(*MODELS[model], tmp_path, on="cpu")

@@ -54,6 +54,7 @@ def test_models_of_every_family_are_tuned(name: str, more: dict[str, Any]) -> No
     assert space["by"].startswith("Counted: " if space["predicted"] else "Nothing predicts")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["guided", "genetic", "random"])
 def test_the_fastest_is_found_and_told(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made_up(monkeypatch, {"compact": False, "reorder": False}, by=1.25, noise=0.01)
@@ -104,6 +105,7 @@ def test_a_model_with_nothing_to_choose_says_so() -> None:
     assert said[-1]["tuned"]["why"][-1] == "There is nothing to choose from here."
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("most", [(1e9, 1e13), (1e13, 1e9), (1e10, 1e11)], ids=["bytes", "operations", "both"])
 def test_what_is_counted_knows_the_work_that_reordering_saves(
     most: tuple[float, float], monkeypatch: pytest.MonkeyPatch
