@@ -243,7 +243,7 @@ def test_the_setting_of_the_fewest_operations_is_chosen() -> None:
         assert f"Chosen by counted operations: {choice} on aifb" in hector.table_5(layer, speeds).note
 
 
-@pytest.mark.swept(2)
+@pytest.mark.swept(4)
 @pytest.mark.parametrize(
     ("paper", "figure"),
     [(paper.name, figure) for paper, figure in FIGURES if figure.make],

@@ -23,7 +23,7 @@ def test_no_run_is_lost_and_none_doubled_while_workers_are_killed(server: Server
 @pytest.mark.parametrize(
     ("runs", "faults"),
     [
-        pytest.param(2_000, 40, marks=pytest.mark.sweep),
+        pytest.param(1_000, 20, marks=pytest.mark.sweep),
         pytest.param(10_000, 200, marks=pytest.mark.exhaustive),
     ],
 )

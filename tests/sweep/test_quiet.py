@@ -30,7 +30,9 @@ def test_the_check_is_quiet_on_random_programs_of_numbers_that_overflow() -> Non
     assert alarms("loops", 40, seed=110_000, scale=1e30) == ""
 
 
-@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "part", [pytest.param(4, marks=pytest.mark.sweep), pytest.param(1, marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize(
     ("targets", "count", "compiled"),
     [
@@ -42,5 +44,5 @@ def test_the_check_is_quiet_on_random_programs_of_numbers_that_overflow() -> Non
         ("emulator", 60, True),
     ],
 )
-def test_the_check_is_quiet_on_random_programs_of_a_target(targets: str, count: int, compiled: bool) -> None:
-    assert alarms(targets, count, seed=200_000, compiled=compiled) == ""
+def test_the_check_is_quiet_on_random_programs_of_a_target(targets: str, count: int, compiled: bool, part: int) -> None:
+    assert alarms(targets, count // part, seed=200_000, compiled=compiled) == ""
