@@ -79,6 +79,20 @@ def test_what_options_would_change_of_another_model_is_not_told_of_this_one(open
     expect(page.locator("#more-options")).to_be_visible()
 
 
+def test_what_is_asked_of_an_older_text_is_given_up(open_page: OpenPage) -> None:
+    """It would hold one of the six connections that a browser has to a server, and the seventh edit would wait."""
+    page = open_page()
+    expect(page.locator("#grad-effect")).to_have_text(re.compile("would change graph"))
+    page.route("**/effects", lambda route: None)  # a server that takes its time
+    field = page.locator('[data-size="D"] .field')
+    with page.expect_request("**/effects"):
+        field.fill("16")
+    for size in ("17", "18"):
+        given_up = page.expect_event("requestfailed", lambda request: request.url.endswith("/effects"))
+        with given_up, page.expect_request("**/effects"):
+            field.fill(size)
+
+
 def test_errors_make_room_and_an_empty_editor_offers_a_beginning(open_page: OpenPage) -> None:
     page = open_page()
     edit = edit_of(page)

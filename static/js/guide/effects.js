@@ -8,6 +8,8 @@ import { isBroken, isCurrent, on, state } from "../state.js";
 const PAUSE = 800;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
+/** @type {AbortController | null} */
+let asked = null;
 /** @type {Flips | null} by option the stages that its other value would change; null while it is not known */
 let flips = null;
 let flipsOf = ""; // the name of the model that they are of
@@ -16,8 +18,10 @@ const general = new Map();
 
 const isShown = () => byId("options").closest("details")?.open === true;
 
+// What is asked of an older text would hold a connection, of which a browser has six to a server.
 function later() {
   clearTimeout(timer);
+  asked?.abort();
   if (isShown() && !isBroken()) timer = setTimeout(ask, PAUSE);
 }
 
@@ -30,10 +34,13 @@ async function ask() {
   const fields = { sizes, default_sizes: defaultSizes, options, schedule };
   for (const [name, value] of Object.entries(fields)) body.set(name, JSON.stringify(value));
   for (const [name, value] of Object.entries({ text, data, edit: String(edit) })) body.set(name, value);
-  const answer = await fetch("/effects", { method: "POST", body }).catch(() => null);
-  if (!answer?.ok || edit !== state.edit) return;
-  const found = /** @type {{ flips: Flips | null }} */ (await answer.json()).flips;
-  if (!found) return;
+  asked = new AbortController();
+  /** @type {{ flips: Flips | null } | null} */
+  const answer = await fetch("/effects", { method: "POST", body, signal: asked.signal })
+    .then((response) => (response.ok ? response.json() : null))
+    .catch(() => null);
+  const found = answer?.flips;
+  if (!found || edit !== state.edit) return;
   flipsOf = state.goodFacts?.name ?? "";
   paint((flips = found));
 }

@@ -6,6 +6,8 @@ import { isCurrent, on, state } from "../state.js";
 const PAUSE = 500;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
+/** @type {AbortController | null} */
+let asked = null;
 let isSeen = false;
 let askedOf = ""; // the text that the list is of
 /** @type {string[]} */
@@ -40,6 +42,7 @@ function tell(words) {
 
 function later() {
   clearTimeout(timer);
+  asked?.abort();
   if (isSeen) timer = setTimeout(ask, PAUSE);
 }
 
@@ -49,10 +52,13 @@ async function ask() {
   const body = new FormData();
   body.set("text", text);
   body.set("edit", String(state.edit));
-  const answer = await fetch("/recordings", { method: "POST", body }).catch(() => null);
-  if (!answer?.ok || text !== state.goodInput?.text) return;
-  const { recordings } = /** @type {{ recordings: string[] | null }} */ (await answer.json());
-  if (recordings) take(text, recordings);
+  asked = new AbortController();
+  /** @type {{ recordings: string[] | null } | null} */
+  const answer = await fetch("/recordings", { method: "POST", body, signal: asked.signal })
+    .then((response) => (response.ok ? response.json() : null))
+    .catch(() => null);
+  const recordings = answer?.recordings;
+  if (recordings && text === state.goodInput?.text) take(text, recordings);
 }
 
 /**
