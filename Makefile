@@ -56,7 +56,7 @@ else
 	$(LONG) -m $@ $(ARGS)
 endif
 sweep: ## the long tests, marked `sweep`: half an hour; ARGS goes to pytest, in the place of all of them
-exhaustive: ## the cases of tests of many that `test` and `sweep` leave out: hours; ARGS as for sweep
+exhaustive: ## the cases of tests of many that `test` and `sweep` leave out, which are many more; ARGS as for sweep
 
 golden: setup ## record the examples' strategies and CUDA texts as they are now, on purpose: read the diff
 	$(BIN)/python -m pytest tests/compiler/schedule/test_examples_kept.py --update-golden $(ARGS)

@@ -11,22 +11,22 @@ from random import Random
 import pytest
 
 SWEPT = 6
-"""The sweep runs one in so many of the cases that `make test` leaves out: all of them would take it hours."""
+"""The sweep runs one in so many of the cases that `make test` leaves out: all of them would take it over an hour."""
 
 
 def mark_the_rest(items: list[pytest.Item]) -> None:
     """Marks with `sweep` or `exhaustive` what `make test` leaves out of each test of many: of one marked `sampled(N)`
-    what is not among one in N, of one marked `swept(N)` all. Of the former the sweep has one in `SWEPT`, of the latter
-    one in N."""
-    for name, apart, cases in _of_many(items, "sampled"):
+    what is not among one in N, of one marked `swept(N)` all. Of the former the sweep has one in `SWEPT`, or in M
+    where `sampled(N, M)` says so, of the latter one in N."""
+    for name, (apart, *swept), cases in _of_many(items, "sampled"):
         drawn = sample([_values(case) for case in cases], apart, name)
-        _divide([case for number, case in enumerate(cases) if number not in drawn], SWEPT, name)
-    for name, apart, cases in _of_many(items, "swept"):
+        _divide([case for number, case in enumerate(cases) if number not in drawn], *(swept or [SWEPT]), name)
+    for name, (apart,), cases in _of_many(items, "swept"):
         _divide(cases, apart, name)
 
 
-def _of_many(items: list[pytest.Item], marker: str) -> Iterator[tuple[str, int, list[pytest.Item]]]:
-    """The tests with that marker: name, argument, cases."""
+def _of_many(items: list[pytest.Item], marker: str) -> Iterator[tuple[str, tuple[int, ...], list[pytest.Item]]]:
+    """The tests with that marker: name, arguments, cases."""
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker(marker):
@@ -34,7 +34,7 @@ def _of_many(items: list[pytest.Item], marker: str) -> Iterator[tuple[str, int, 
     for name, cases in tests.items():
         found = cases[0].get_closest_marker(marker)
         assert found is not None
-        yield name, found.args[0], cases
+        yield name, found.args, cases
 
 
 def _divide(cases: list[pytest.Item], apart: int, name: str) -> None:

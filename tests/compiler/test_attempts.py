@@ -322,7 +322,7 @@ def exact(inputs: Inputs) -> Inputs:
 
 
 @pytest.mark.skipif(not TEXTS, reason="the attempts of the literature do not lie beside the project")
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, 1)
 @pytest.mark.parametrize("name", MEANS)
 def test_an_attempt_means_what_its_authors_say(name: str) -> None:
     assert_means(TEXTS[name].read_text(encoding="utf-8"), name, MEANS[name])
@@ -340,7 +340,7 @@ def mended(text: str) -> str:
 
 
 @pytest.mark.skipif(not TEXTS, reason="the attempts of the literature do not lie beside the project")
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, 1)
 @pytest.mark.parametrize("name", MENDED)
 def test_an_attempt_means_it_with_what_is_offered(name: str) -> None:
     assert_means(mended(TEXTS[name].read_text(encoding="utf-8")), name, MENDED[name])

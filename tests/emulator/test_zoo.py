@@ -13,7 +13,7 @@ from benchmarks._checked_cases import ZOO, cases_of
 from benchmarks.gpu_check import Setting, check_model, compiled
 
 
-@pytest.mark.swept(2)
+@pytest.mark.sweep
 @pytest.mark.parametrize("path", sorted(ZOO.glob("*.emb")), ids=lambda path: path.stem)
 def test_the_kernels_of_a_model(emulated: Setting, path: Path) -> None:
     for case in cases_of(path.read_text()):

@@ -14,8 +14,10 @@ from tests.sweep.hostile import started
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
-@pytest.mark.sweep
-def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "most", [pytest.param(15, marks=pytest.mark.sweep), pytest.param(40, marks=pytest.mark.exhaustive)]
+)
+def test_schemathesis_finds_nothing(tmp_path: Path, most: int) -> None:
     pytest.importorskip("schemathesis")
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG), "run", "--no-color", "--seed=1"]
     with started(tmp_path) as (port, _):
@@ -26,6 +28,7 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
             [
                 *command,
                 *("--phases=examples,coverage,fuzzing", "--request-timeout=90", "--warnings=off"),
+                f"--max-examples={most}",
                 *("--header", f"Cookie: {cookies}", f"{page}/api/openapi.json"),
             ],
             capture_output=True,

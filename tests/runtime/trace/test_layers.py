@@ -29,7 +29,7 @@ def traced(name):
     return module, explorer.trace(module, *arguments(name, graph(7, 13, 0)))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, 1)
 @pytest.mark.parametrize("name", GO)
 def test_a_replacement_has_the_results_and_gradients_on_another_graph(name) -> None:
     module, found = traced(name)
