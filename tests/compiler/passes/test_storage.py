@@ -6,9 +6,10 @@ import pytest
 import explorer
 from benchmarks._growing import GROWING
 from explorer.compiler.ir.graph import Elementwise, operands
-from explorer.compiler.ir.loops import Compute, Load
+from explorer.compiler.ir.loops import Compute, For, Load
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.graph.storage import stored_values
+from tests.compiler.by_form.set_forms import SET_FORMS
 from tests.compiler.layers import layer
 
 
@@ -116,3 +117,39 @@ def test_what_is_compared_with_its_maximum_is_computed_once(value, again):
             computed += [function] if function not in ("", "min", "max") else []
             pending += operands(found.operator)
     assert sorted(set(computed)) == again
+
+
+OF_ALL = """layer Model(g: graph):
+    param x[node, 4], q[4]
+    w = mean(tanh(x[n]) for n in g.nodes())
+    for {element}:
+        {home} = {value}
+    return {home}
+"""
+AT_NODES, AT_EDGES = {"element": "n in g.nodes()", "home": 'n["y"]'}, {"element": "e in g.edges()", "home": 'e["y"]'}
+WHOLE = {
+    "a mean": OF_ALL.format(value="w * x[n]", **AT_NODES),
+    "what is made of it": OF_ALL.format(value="softmax(q * w) * x[n] + norm(w)", **AT_NODES),
+    "at edges": OF_ALL.format(value="dot(w, x[e.src] * x[e.dst])", **AT_EDGES),
+    **{name: form.text for name, form in SET_FORMS.items()},
+}
+
+
+def extents_inside(statement, dims, outer=()):
+    """By loop over a whole set, which no dimension is, the sets of the loops that it is in."""
+    if not isinstance(statement, For):
+        return []
+    whole = isinstance(statement.extent, str) and statement.lower == 0 and statement.extent not in dims
+    found = [(statement.extent, outer)] if whole else []
+    inside = (*outer, statement.extent) if whole else outer
+    return found + [pair for each in statement.body for pair in extents_inside(each, dims, inside)]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_summed_over_a_whole_set_is_not_summed_again_for_each_element_of_one(name, grad):
+    program = explorer.compile(WHOLE[name], options={"grad": grad}, on_demand=True).stages["loops"].program
+    kernels = getattr(program, "programs", (program,))
+    inside = [pair for k in kernels for each in k.body for pair in extents_inside(each, dict(k.sizes))]
+    assert inside
+    assert all(not outer for _, outer in inside), inside

@@ -71,7 +71,7 @@ def _stored(
     """The values to store, those chosen already among them, and where each is read: the loop's reader, and the map
     that it goes along, each "" where there is none."""
     results = {*graph.outputs, *chosen}
-    maps = {entry.name: entry for entry in graph.maps}
+    maps, whole = {entry.name: entry for entry in graph.maps}, _of_whole_sets(graph)
     places: dict[str, set[tuple[str, str]]] = {}
     stored: set[str] = set()
     for value in reversed(graph.values):
@@ -86,12 +86,24 @@ def _stored(
                     elsewhere |= not all(_at_hand(gather.indices, loop, stored, places) for loop in inside)
                     found.add((reader.name, "gather"))
                 case _:
+                    elsewhere |= value.name in whole and reader.index_set != value.index_set
                     found |= inside
         elsewhere |= sums(value) and any(_each_of_many(value, maps.get(along)) for _, along in found)
         if elsewhere or (sums(value) and len(found) > 1 and any(along not in ("", "gather") for _, along in found)):
             stored.add(value.name)
         places[value.name] = found
     return stored, places
+
+
+def _of_whole_sets(graph: Graph) -> set[str]:
+    """The values of no set that are made of sums over one: the loop of each element of a set would sum it afresh."""
+    found: set[str] = set()
+    for value in graph.values:
+        if value.index_set == "unit":
+            summed = isinstance(value.operator, Segment)
+            if summed or not found.isdisjoint(operands(value.operator)):
+                found.add(value.name)
+    return found
 
 
 def _computed_often(graph: Graph, stored: set[str], places: dict[str, set[tuple[str, str]]]) -> set[str]:
