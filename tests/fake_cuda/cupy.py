@@ -332,6 +332,18 @@ def _alloc(size: int) -> Pointer:
     return empty(size, np.uint8).data
 
 
+class _Pinned(bytearray):
+    """Memory of the host that the device reaches."""
+
+    @property
+    def ptr(self) -> int:
+        return ctypes.addressof(ctypes.c_char.from_buffer(self))
+
+
+def _pinned(size: int) -> _Pinned:
+    return _Pinned(b"\xff" * size)
+
+
 def _properties(number: int) -> dict[str, Any]:
     major, minor = DEVICE.capability
     return {
@@ -350,6 +362,7 @@ def get_default_memory_pool() -> Any:
 
 cuda = SimpleNamespace(
     alloc=_alloc,
+    alloc_pinned_memory=_pinned,
     set_allocator=lambda allocator: DEVICE.log.append("no pool" if allocator is None else "pool"),
     Event=Event,
     Stream=Stream,

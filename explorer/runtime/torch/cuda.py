@@ -8,8 +8,7 @@ make the result, and later, when its gradient is there, the others, which find w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -26,6 +25,7 @@ from explorer.runtime.targets.gpu.memory import buffer_bytes, check_fits, lifeti
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES, GpuProgram, check_extents
 from explorer.runtime.targets.parts import divide
 from explorer.runtime.torch.cache import Kept
+from explorer.runtime.torch.streams import current
 from explorer.runtime.torch.structure import Tensor
 
 Outcome = tuple[tuple[Tensor, ...], dict[str, Tensor]]
@@ -71,13 +71,13 @@ class Plan:
         arrays = tuple(name for name in names if name not in sizes)
         return cls(tuple(steps), slots, parameters, arrays, places, **rest)
 
-    def launch(self, addresses: Mapping[str, int], stream: Any) -> None:
-        """Queues all kernels on a stream of CuPy's; the driver reads the slots as it does."""
-        launch_kernel, pointer = cupy_module().cuda.driver.launchKernel, stream.ptr
+    def launch(self, addresses: Mapping[str, int], stream: int) -> None:
+        """Queues all kernels on the stream of this address; the driver reads the slots as it does."""
+        launch_kernel = cupy_module().cuda.driver.launchKernel
         with faults(), self.lock:
             self.slots[self.places] = [addresses[name] for name in self.arrays]
             for function, blocks, columns, threads, shared_bytes, parameters in self.steps:
-                launch_kernel(function, blocks, columns, 1, threads, 1, 1, shared_bytes, pointer, parameters, 0)
+                launch_kernel(function, blocks, columns, 1, threads, 1, 1, shared_bytes, stream, parameters, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +122,14 @@ class OnCuda:
         self._buffers = {buffer.name: buffer for buffer in self.code.buffers}
         self._plans: dict[Any, tuple[Plan, ...]] = {}
         self._sizes: dict[Any, dict[str, int]] = {}
-        self._streams: dict[tuple[int, int | None], Any] = {}
         self._inspected: Kept[Inspected] = Kept()
+        self._looked_at = tuple(sorted({name for launch in self.once for name in launch.arguments} & self.reads))
 
     def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
         """Launches the kernels and returns at once; what is returned is written when the stream has come to it."""
         device = next(iter(arrays.values())).device
         sizes = self._sizes_of(extents)
-        with self._current(device) as stream:
+        with current(device) as stream:
             (plan,) = self._planned(sizes, device, "whole")
             inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(plan, device)
@@ -142,7 +142,7 @@ class OnCuda:
         gradients."""
         device = next(iter(arrays.values())).device
         sizes = self._sizes_of(extents)
-        with self._current(device) as stream:
+        with current(device) as stream:
             forward, backward = self._planned(sizes, device, "parts")
             inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(forward, device)
@@ -157,20 +157,19 @@ class OnCuda:
     def finish(self, started: Started, upstreams: Sequence[Tensor]) -> dict[str, Tensor]:
         """Launches the rest, when the gradients of the results are there: the gradients by tensor."""
         device = upstreams[0].device
-        with self._current(device) as stream:
+        with current(device) as stream:
             made = _made(started.plan, device)
             arena = self._arena(started.plan, started.sizes, device)
             own = _addresses({**dict(zip(self.upstreams, upstreams, strict=True)), **made}, started.plan, arena)
             started.plan.launch({**started.addresses, **own}, stream)
         return self._gradients(made)
 
-    def _inspect(self, arrays: Mapping[str, Tensor], sizes: dict[str, int], device: Any, stream: Any) -> Inspected:
+    def _inspect(self, arrays: Mapping[str, Tensor], sizes: dict[str, int], device: Any, stream: int) -> Inspected:
         """What the inspectors find of a graph, whose arrays are among these: what they found, where they have seen it
         on this stream. What is recorded for later, into a graph of launches, has inspectors of its own."""
         if not self.once:
             return NOTHING
-        read = {name for launch in self.once for name in launch.arguments if name in arrays}
-        given = {name: arrays[name] for name in sorted(read)}
+        given = {name: arrays[name] for name in self._looked_at}
 
         def look() -> Inspected:
             (plan,) = self._planned(sizes, device, "once")
@@ -181,23 +180,13 @@ class OnCuda:
 
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return look()
-        return self._inspected.get(given, (tuple(sizes.items()), device, stream.ptr), look)
+        return self._inspected.get(given, (tuple(sizes.items()), device, stream), look)
 
     def _results(self, made: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         return tuple(made[name] for name in self.results)
 
     def _gradients(self, made: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {tensor: made[name] for tensor, name in self.program.gradients}
-
-    @contextmanager
-    def _current(self, device: Any) -> Iterator[Any]:
-        """PyTorch's current stream of a device, which both libraries use inside, as one of CuPy's."""
-        cupy = cupy_module()
-        key = torch.cuda.current_stream(device).cuda_stream, device.index
-        if key not in self._streams:
-            self._streams[key] = cupy.cuda.ExternalStream(*key)
-        with torch.cuda.device(device), cupy.cuda.Device(device.index):
-            yield self._streams[key]
 
     def _sizes_of(self, extents: Extents) -> dict[str, int]:
         """The sizes of all extents and counts; raises InputError for what kernels cannot count to."""

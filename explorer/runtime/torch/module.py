@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -21,6 +21,7 @@ from explorer.compiler.returned import as_returned
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.torch.cache import Kept
+from explorer.runtime.torch.device_ids import Checked
 from explorer.runtime.torch.programs import Run, TensorProgram
 from explorer.runtime.torch.structure import DTYPES, Structure, Tensor, known_names, narrowed, prepare, structure_names
 
@@ -56,6 +57,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         graph = self._forward.graph
         self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
         self._structures: Kept[Structure] = Kept()  # of the graphs that calls brought
+        self._own = object()  # what this module has found of a structure, which others may take as well
         self._order, self._known = structure_names(graph), known_names(graph)
         # The tensors that a call needs: not those that the graph of a layer brings.
         self._declared = [tensor for tensor in graph.tensors if tensor.kind != "structure" or graph.family == "op"]
@@ -130,16 +132,29 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 structure, given = indices[0], {n: v for n, v in named.items() if n in known}
                 if given or len(indices) > 1:
                     raise InputError("A call takes either a prepared structure or its indices, not both.")
-                counts: Mapping[str, int] = self._check(structure, tensors)
-            else:
-                structure, counts = self._called(indices, {n: v for n, v in named.items() if n in known}, tensors)
+                return self._run(structure, self._check(structure, tensors), tensors)
+            given = {n: v for n, v in named.items() if n in known}
+            structure, counts, checked = self._called(indices, given, tensors)
+            try:
+                return self._run(structure, counts, tensors)
+            finally:
+                if checked is not None and not checked.wait():
+                    self._refuse(indices, given, tensors)
         except InputError as error:
             raise ValueError(str(error)) from None
+
+    def _run(
+        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+    ) -> Tensor | tuple[Tensor, ...]:
         tensors = {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
         if not torch.is_grad_enabled():
             return as_returned(self.run_forward(structure, counts, tensors))
-        names = tuple(tensors)
-        return as_returned(_Run.apply(self, structure, counts, names, *tensors.values()))
+        return as_returned(_Run.apply(self, structure, counts, tuple(tensors), *tensors.values()))
+
+    def _refuse(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NoReturn:
+        """Raises InputError for a call in which an id has no row."""
+        self._check(self._prepare(indices, named, tensors), tensors)
+        raise InputError("An id has no row, or was changed while it was looked at.")
 
     def backward_program(self) -> TensorProgram:
         """The program with the backward pass, compiled when it is first asked for."""
@@ -177,10 +192,10 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
 
     def _called(
         self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> tuple[Structure, Mapping[str, int]]:
-        """The structure of a call and the sizes of all sets. A call of a score like an earlier one has the same, where
-        its ids need not be looked at or have their rows; a graph or a matrix whose tensors are an earlier call's has
-        its structure."""
+    ) -> tuple[Structure, Mapping[str, int], Checked | None]:
+        """The structure of a call, the sizes of all sets, and where a GPU checks ids, what it will say. A call of a
+        score like an earlier one has the same, where its ids need not be looked at or have their rows; a graph or a
+        matrix whose tensors are an earlier call's has its structure."""
         ids = {**dict(zip(self._order, indices, strict=False)), **named}
         like = None
         alike = not self.check_indices or self._leads_to
@@ -190,14 +205,14 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             if like in self._calls:
                 structure, counts = self._calls[like]
                 rows = {name: counts[index_set] for name, index_set in self._leads_to.items()}
-                maps = narrowed(ids, rows if self.check_indices else None)
-                if maps is not None:  # or all is looked at, to say what is wrong
-                    return replace(structure, maps=maps, inverses={}), counts
+                found = narrowed(ids, rows if self.check_indices else None)
+                if found is not None:  # or all is looked at, to say what is wrong
+                    return replace(structure, maps=found[0], inverses={}), counts, found[1]
         structure = self._structure(ids, indices, named, tensors)
-        found = structure, self._check(structure, tensors)
+        counts = self._check(structure, tensors)
         if like is not None and len(self._calls) < MOST_CALLS:
-            self._calls[like] = replace(structure, maps={}, inverses={}), found[1]
-        return found
+            self._calls[like] = replace(structure, maps={}, inverses={}), counts
+        return structure, counts, None
 
     def _structure(
         self, ids: Mapping[str, Any], indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
@@ -230,8 +245,16 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         negatives = self.compilation.options.negatives
         return prepare(graph, given, sizes, negatives.count if negatives else 0, self.check_indices)
 
-    def _check(self, structure: Structure, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    def _check(self, structure: Structure, tensors: Mapping[str, Tensor]) -> Mapping[str, int]:
         """The sizes of all sets, where every tensor is there and fits, and all ids have their rows."""
+        like = self._own, tuple([(name, getattr(each, "shape", None), *_kind(each)) for name, each in tensors.items()])
+        if like not in structure.fitting:
+            if len(structure.fitting) >= MOST_CALLS:
+                structure.fitting.clear()
+            structure.fitting[like] = self._looked_at(structure, tensors)
+        return structure.fitting[like]
+
+    def _looked_at(self, structure: Structure, tensors: Mapping[str, Tensor]) -> dict[str, int]:
         graph = self._forward.graph
         if structure.edges not in ("", graph.edges):
             had = f"This graph was prepared with its edges by {structure.edges}"

@@ -26,7 +26,9 @@ from explorer.runtime.encode.layers import graph_of
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.encode.products import product_ids
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES
+from explorer.runtime.torch.device_ids import Checked, device_ids
 from explorer.runtime.torch.ids import counting_sort, narrow
+from explorer.runtime.torch.streams import current
 
 LAYER_NAMES = ("src", "dst", "etype", "ntype")
 GRAPH_COUNTS = ("num_nodes", "num_etypes", "num_ntypes")
@@ -59,6 +61,7 @@ class Structure:
     edges: str = ""  # the end that a graph's edges are sorted by
     inverses: dict[str, Inverse] = field(default_factory=dict)
     made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by map, the sizes that its inverse is for
+    fitting: dict[Any, Mapping[str, int]] = field(default_factory=dict)  # sizes, by module and kinds of tensors
 
     def index(self, name: str, graph: Graph, counts: Mapping[str, int]) -> Tensor:
         """An index buffer of a program: a map, or a part of one's inverse, made when it is first asked for."""
@@ -220,26 +223,32 @@ def aligned(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.data_ptr() % VECTOR_BYTES else tensor
 
 
-def narrowed(given: Mapping[str, Tensor], rows: Mapping[str, int] | None) -> dict[str, Tensor] | None:
-    """Ids by name as int32 for kernels; None where `rows` says how many rows there are for each, and one has none."""
+def narrowed(
+    given: Mapping[str, Tensor], rows: Mapping[str, int] | None
+) -> tuple[dict[str, Tensor], Checked | None] | None:
+    """Ids by name as int32 for kernels; None where `rows` says how many rows there are for each, and one has none. On a
+    GPU they have rows, and whether these are theirs is said by the check, which is still to be waited for."""
+    if rows is not None and all(ids.is_cuda for ids in given.values()):
+        return _on_device(given, rows)
     found = {}
     for name, ids in given.items():
         if ids.is_cpu:
-            narrow_ids, least, greatest = narrow(ids.detach())
+            found[name], least, greatest = narrow(ids.detach())
             if rows is not None and not (least >= 0 and greatest < rows[name]):
                 return None
+        elif rows is not None:
+            return None
         else:
-            narrow_ids = ids.detach().to(torch.int32)
-            if rows is not None and ids.numel() and not _between(ids, rows[name]):
-                return None
-        found[name] = aligned(narrow_ids)
-    return found
+            found[name] = ids.detach().to(torch.int32)
+    return {name: aligned(ids) for name, ids in found.items()}, None
 
 
-def _between(ids: Tensor, rows: int) -> bool:
-    """Whether all ids have a row, for which a GPU is waited for."""
-    least, greatest = torch.stack(torch.aminmax(ids)).tolist()
-    return bool(least >= 0 and greatest < rows)
+def _on_device(given: Mapping[str, Tensor], rows: Mapping[str, int]) -> tuple[dict[str, Tensor], Checked] | None:
+    if any(ids.numel() and not rows[name] for name, ids in given.items()):
+        return None  # there is no row to take in an id's place
+    device = next(iter(given.values())).device
+    with current(device) as stream:
+        return device_ids(device.index).narrow({name: (ids, rows[name]) for name, ids in given.items()}, stream)
 
 
 def _highest(ids: Tensor, checked: bool) -> int:

@@ -149,14 +149,18 @@ def _shaped(result: Any, form: Result) -> Any:
         return result.reshape(form.shape)
     before = sum(size != 1 for size in form.shape[: form.set_at])
     shape = [len(result) if at == form.set_at else size for at, size in enumerate(form.shape)]
-    return result.movedim(0, before).reshape(shape)
+    moved = result.movedim(0, before) if before else result
+    return moved if list(moved.shape) == shape else moved.reshape(shape)
 
 
 def _rows(tensor: Any, table: bool) -> Any:
     """A tensor in the shape that the text declares it in: rows, if it is a table, and no dimensions of one; a
     number is one element."""
     kept = tensor.shape[:1] if table else ()
-    return tensor.reshape([*kept, *(size for size in tensor.shape[len(kept) :] if size != 1)] or [1])
+    inner = tensor.shape[len(kept) :]
+    if 1 not in inner and tensor.dim():
+        return tensor
+    return tensor.reshape([*kept, *(size for size in inner if size != 1)] or [1])
 
 
 def _share(original: Any, to: Any) -> None:

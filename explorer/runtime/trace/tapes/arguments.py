@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -51,9 +52,19 @@ class Arguments:
                 bound.arguments[name] = put_together(self.held[name], tensors)
         return bound.args, bound.kwargs
 
+    @cached_property
+    def _in_places(self) -> tuple[str, ...]:
+        """The parameters, where all may be given without their names."""
+        kinds = {each.kind for each in self.signature.parameters.values()}
+        return tuple(self.signature.parameters) if kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD} else ()
+
     def tensors(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors of a call. Raises ValueError for one that the trace is not of."""
-        held, tensors = _apart(_bound(self.signature, args, named))
+        if not named and len(args) == len(self._in_places):  # as most calls are: to bind takes longer than a kernel
+            bound = dict(zip(self._in_places, args, strict=True))
+        else:
+            bound = _bound(self.signature, args, named)
+        held, tensors = _apart(bound)
         if tensors.keys() != self.forms.keys() or held != self.held:
             others = {name: each for name, each in self.held.items() if not isinstance(each, Leaf)}
             raise ValueError(f"this was traced with the tensors {', '.join(self.forms)} and {others}.")

@@ -1,0 +1,128 @@
+"""The ids of a call on a GPU, narrowed and checked by one kernel, which the host need not wait for before it launches
+those that read them.
+
+Ids that have no row become 0, so that kernels behind this one read nothing that is not there, and a word of the host's
+memory is set, which is looked at when all else of the call is queued: PyTorch's operators would take four launches and
+a wait for each map.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from explorer.runtime.targets.gpu.device import cupy_module, faults
+
+Tensor = Any
+"""A torch.Tensor."""
+
+MOST_MAPS = 8
+"""Maps that a launch takes."""
+THREADS, MOST_BLOCKS = 256, 1_024
+
+KERNEL = f"""\
+struct Maps {{
+  const void* given[{MOST_MAPS}];
+  int* narrowed[{MOST_MAPS}];
+  long long count[{MOST_MAPS}], stride[{MOST_MAPS}], rows[{MOST_MAPS}], wide[{MOST_MAPS}];
+}};
+
+extern "C" __global__ void narrow_ids(const Maps maps, int* without_row) {{
+  const int map = blockIdx.y;
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < maps.count[map];
+       i += gridDim.x * (long long)blockDim.x) {{
+    const long long at = i * maps.stride[map];
+    const long long id =
+        maps.wide[map] ? ((const long long*)maps.given[map])[at] : ((const int*)maps.given[map])[at];
+    const bool has_row = id >= 0 && id < maps.rows[map];
+    maps.narrowed[map][i] = has_row ? (int)id : 0;
+    if (!has_row) *without_row = 1;
+  }}
+}}
+"""
+
+
+class _Slot:
+    """What a call tells the kernel, and the word that it writes: of one call at a time."""
+
+    def __init__(self) -> None:
+        cupy = cupy_module()
+        self.maps = np.zeros((6, MOST_MAPS), np.int64)
+        self.memory = cupy.cuda.alloc_pinned_memory(np.dtype(np.int32).itemsize)  # which the device writes to as well
+        self.word = np.frombuffer(self.memory, np.int32, 1)
+        self.word[0] = 0
+        self.pointer = np.array([self.memory.ptr], np.uint64)
+        self.parameters = np.array([self.maps.ctypes.data, self.pointer.ctypes.data], np.uint64)
+        self.address = self.parameters.ctypes.data
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A check that a stream will come to; `wait` is to be called once."""
+
+    slots: list[_Slot]
+    slot: _Slot
+    moment: Any
+
+    def wait(self) -> bool:
+        """Whether all ids have rows, when the stream has come so far. Raises DeviceFault."""
+        with faults():
+            self.moment.synchronize()
+        fine = not self.slot.word[0]
+        self.slot.word[0] = 0
+        self.slots.append(self.slot)
+        return fine
+
+
+class DeviceIds:
+    """The kernel on one device."""
+
+    def __init__(self) -> None:
+        with faults():
+            self._function = cupy_module().RawModule(code=KERNEL).module.get_function("narrow_ids")
+        self._free: list[_Slot] = []
+
+    def narrow(self, given: Mapping[str, tuple[Tensor, int]], stream: int) -> tuple[dict[str, Tensor], Checked]:
+        """Ids by name as int32, in the shapes that they have, and the check of them; `given` with how many rows there
+        are for them, one at least. Launched on the device's current stream, which PyTorch has as well. Raises
+        DeviceFault."""
+        launch_kernel = cupy_module().cuda.driver.launchKernel
+        slot = self._free.pop() if self._free else _Slot()
+        found, each = dict[str, Tensor](), list(given.items())
+        for first in range(0, len(each), MOST_MAPS):
+            part = [(name, _strided(ids), rows) for name, (ids, rows) in each[first : first + MOST_MAPS]]
+            made = [torch.empty(ids.shape, dtype=torch.int32, device=ids.device) for _, ids, _ in part]
+            slot.maps[:, : len(part)] = [
+                [ids.data_ptr() for _, ids, _ in part],
+                [ids.data_ptr() for ids in made],
+                counts := [ids.numel() for ids in made],
+                [ids.stride(-1) if ids.dim() == 1 else 1 for _, ids, _ in part],
+                [rows for *_, rows in part],
+                [ids.dtype == torch.int64 for _, ids, _ in part],
+            ]
+            blocks = min(MOST_BLOCKS, -(-max(counts) // THREADS))
+            if blocks:
+                with faults():
+                    launch_kernel(self._function.ptr, blocks, len(part), 1, THREADS, 1, 1, 0, stream, slot.address, 0)
+            found |= {name: ids for (name, *_), ids in zip(part, made, strict=True)}
+        moment = torch.cuda.Event()
+        moment.record()
+        return found, Checked(self._free, slot, moment)
+
+
+def _strided(ids: Tensor) -> Tensor:
+    """The ids as the kernel can read them: of 32 or 64 bits, one behind another, or along one dimension."""
+    if ids.dtype not in (torch.int32, torch.int64):
+        ids = ids.to(torch.int64)
+    return ids.detach() if ids.dim() == 1 else ids.detach().contiguous()
+
+
+@functools.cache
+def device_ids(number: int) -> DeviceIds:
+    """The kernel on the device of a number, which is the current one."""
+    return DeviceIds()
