@@ -34,6 +34,7 @@ _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands f
     negatives=none tail:N head:N   triples for each one of the batch, with that end replaced (scores)
     negatives=own:N                how many a text's own set of negatives has, n: negatives of entity
     grad=false true                the backward pass
+    apart=false true               its kernels make no results, as in a training step, where it comes later
     reorder=true false             weights are multiplied with weights first, where that saves work (layers)
     compact=true false             what depends on an edge's source and type is computed once a pair (layers)
     edges=dst src                  the end that edges are sorted by in memory (layers): CSC or CSR when compressed

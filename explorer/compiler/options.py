@@ -138,6 +138,9 @@ class Options:
     `arch` is the GPU that PTX and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with
     sums in float32 always.
 
+    `apart` keeps the kernels of results free of gradients: a training step has these only when the results are there,
+    and makes nothing of them twice then. Off, since a pass over both at once loads what they share once.
+
     `edges` is the end that a layer's edges are sorted by in memory (`EDGES`): sums over a node's edges at that end go
     through them in order, those at the other end through an order of their own.
 
@@ -174,6 +177,7 @@ class Options:
 
     negatives: Negatives | None = None
     grad: bool = False
+    apart: bool = False
     reorder: bool = True
     compact: bool = True
     edges: str = USUAL_EDGES

@@ -26,6 +26,7 @@ SWITCHES = (
     Switch("compact", "compact values", "layers, graph onward"),
     Switch("aggregate", "add up before products", "layers, graph onward"),
     Switch("grad", "backward pass", "graph onward"),
+    Switch("apart", "backward kernels apart", "with a backward pass, loops onward"),
     Switch("interchange", "interchange loops", "loops onward"),
     Switch("online", "online softmax", "layers, loops onward"),
     Switch("pack", "pack scalars with vectors", "layers, loops onward"),

@@ -123,7 +123,7 @@ def test_an_option_that_does_not_exist_is_a_diagnostic():
 
     compilation = explorer.compile(TRANSR, options={"inspector": "off"})
     assert [d.message for d in compilation.diagnostics] == [
-        "there is no option 'inspector': the options are negatives, grad, reorder, compact, edges, aggregate, "
+        "there is no option 'inspector': the options are negatives, grad, apart, reorder, compact, edges, aggregate, "
         "interchange, online, pack, inspect, inspect_edges, inspect_cached, inspect_block, inspect_group, "
         "inspect_reload, inspect_shuffle, precision, arch, split, chunk, lanes, lane_vectors, block_rows, "
         "block_columns, preload, balance, popular, encoding, opt, vlen, address_streams, store_streams, "

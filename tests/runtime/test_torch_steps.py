@@ -41,8 +41,10 @@ def kernels_run(monkeypatch):
     return found
 
 
-def test_a_step_runs_each_kernel_once(kernels_run):
-    made, given = scored("kge/distmult")
+@pytest.mark.parametrize("path", ["kge/distmult", "kge/transr", "kge/transh"])
+def test_a_step_runs_each_kernel_once(path, kernels_run):
+    """Also where kernels of results would make gradients too."""
+    made, given = scored(path)
     made(*given).sum().backward()
     prepared = made._backward._executors["cpu"].prepared
     assert kernels_run == [each.kernel.name for part in prepared.parts for each in part.kernels]
@@ -133,3 +135,16 @@ def test_a_table_of_another_size_is_another_kind_of_call():
     with pytest.raises(ValueError, match="h holds 11"):
         made(h, r, t)
     assert made(h, r, t, E=torch.randn(ENTITIES + 1, D)).shape == (BATCH,)
+
+
+@pytest.mark.parametrize("path", ["kge/transr", "kge/transh"])
+def test_kernels_that_are_kept_apart_give_the_gradients_of_those_that_are_not(path):
+    made, given = scored(path)
+    made(*given).square().sum().backward()
+    assert made._backward.compilation.options.apart
+    inputs = dict(zip("hrt", (each.numpy().astype(np.int32) for each in given), strict=True))
+    inputs |= {name: each.detach().numpy() for name, each in made.named_parameters()}
+    together = made.compilation.with_options(grad=True)
+    _, want = together.run(inputs, "graph", grad=2 * made.compilation.run(inputs, "graph"))
+    for name, each in made.named_parameters():
+        torch.testing.assert_close(each.grad, torch.from_numpy(want[name]).float(), rtol=1e-4, atol=1e-5)

@@ -53,6 +53,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         super().__init__()
         self._forward = TensorProgram.of(compilation, grad=False)
         self._backward: TensorProgram | None = None  # compiled when a gradient is first needed
+        self._may_part = not compilation.options.apart and not compilation.edits
         self.check_indices = check_indices
         graph = self._forward.graph
         self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
@@ -176,7 +177,12 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             program = self.backward_program()
         except InputError:  # there is no backward pass, which is only a mistake when somebody asks for it
             return self.run_forward(structure, counts, tensors), None
-        return program.start(structure, counts, tensors) or (self.run_forward(structure, counts, tensors), None)
+        begun = program.start(structure, counts, tensors)
+        if begun is None and self._may_part:  # what kernels of both make would be made twice
+            apart = TensorProgram.of(self.compilation.with_options(apart=True), grad=True)
+            begun, self._may_part = apart.start(structure, counts, tensors), False
+            self._backward = apart if begun else program
+        return begun or (self.run_forward(structure, counts, tensors), None)
 
     def run_backward(
         self,

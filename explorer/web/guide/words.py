@@ -53,6 +53,7 @@ PASSES: Mapping[str, str] = {
 OPTIONS: Mapping[str, str] = {
     "negatives": "So many corrupted triples for each true one, with another head or tail (cuKE §VII-B).",
     "grad": "Adds the gradients of all parameters to the program.",
+    "apart": "Keeps the kernels of results free of gradients, as a training step runs them, in two parts.",
     "reorder": "Permits linear operators to change their order (Hector §3.2.3).",
     "compact": "Permits values of edges to be computed once a distinct pair (Hector §3.2.2).",
     "edges": "The end that a layer's edges are sorted by in memory: destinations, or sources (PIGEON §3.3.5).",

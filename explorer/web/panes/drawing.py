@@ -23,10 +23,10 @@ MOST_BOXED = 150
 Drawing = dict[str, Any]
 
 
-def draw(lines: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> Drawing:
+def draw(lines: Sequence[Mapping[str, Any]], counted: Mapping[str, Any], apart: bool = False) -> Drawing:
     """`nodes` with what the page shows of each, and `edges` from reader's operand to reader, both by name; the
     `kernels` that fuse them, the `barriers` between these, what all values would take as `arrays`, and in bytes for the
-    rows that a compilation says it has `counted` for.
+    rows that a compilation says it has `counted` for. `apart` is the option, which fuses them otherwise.
 
     A graph of more than MOST_NODES has none, only their number as `too_many`."""
     graph = parse_graph("".join(f"{line['text']}\n" for line in lines))
@@ -37,7 +37,7 @@ def draw(lines: Sequence[Mapping[str, Any]], counted: Mapping[str, Any]) -> Draw
     if count > MOST_NODES:
         return {"nodes": [], "edges": [], "too_many": count}
     values = [_value(value, operations.get(value.name, []), value.name in graph.results) for value in graph.values]
-    kernels = boxes(graph)
+    kernels = boxes(graph, apart)
     found = {"nodes": [*_tensors(graph), *values], "edges": _edges(graph), "arrays": arrays(graph, kernels)}
     cuts = barriers(graph, kernels, operations)
     found["materialised"] = materialised(graph, cuts, counted)

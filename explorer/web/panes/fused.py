@@ -19,7 +19,7 @@ ROWS_OF = {"batch": "a triple", "unit": "once"}
 """How often a set's rows are there, where its own name does not say it."""
 
 
-def boxes(graph: Graph) -> list[Drawing]:
+def boxes(graph: Graph, apart: bool) -> list[Drawing]:
     """The kernels in order: each with its name, the values that it is the first to compute, and whether the result
     needs none of these, as in a backward pass."""
     stored = _stored(graph)
@@ -27,7 +27,7 @@ def boxes(graph: Graph) -> list[Drawing]:
         return [_box(graph.name, [value.name for value in graph.values], False)]
     forward = _needed(graph, graph.results, ())
     found, taken = [], set[str]()
-    for number, plan in enumerate(plan_kernels(graph, stored)):
+    for number, plan in enumerate(plan_kernels(graph, stored, apart)):
         own = _needed(graph, plan.stores, stored) - taken
         taken |= own
         inside = [value.name for value in graph.values if value.name in own]

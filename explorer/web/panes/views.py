@@ -258,7 +258,7 @@ def build_panes(
     labels = labels_of(compiled)
     panes = tuple(
         replace(
-            _build_pane(index, state, made, labels, shown, compiled["counted"]),
+            _build_pane(index, state, made, labels, shown, compiled),
             first=state.stage in made and state.stage not in best,
             again=bool(compiled.get("stopped")),
             resources=_resources(state.stage, best),
@@ -318,7 +318,7 @@ def _build_pane(
     made: Mapping[str, Mapping[str, Any]],
     labels: Mapping[int, str],
     part: slice,
-    counted: Mapping[str, Any],
+    compiled: Mapping[str, Any],
 ) -> Pane:
     stage = made.get(state.stage)
     if stage is None:
@@ -340,7 +340,7 @@ def _build_pane(
         if [line["text"] for line in before] != [line["text"] for line in after]:
             return replace(pane, sides=difference(state.stage, before, after, labels))
     if state.drawn and pane.drawable:
-        return replace(pane, drawing=draw(shown, counted))
+        return replace(pane, drawing=draw(shown, compiled["counted"], compiled["options"]["apart"]))
     lines = lines_of(state.stage, shown, labels)
     return replace(pane, code=in_chunks(lines, folds_at(shown), part), units=by_unit(lines))
 

@@ -1,5 +1,7 @@
 """What is stored: an edge's weight and the gradient of its logit once, for all the loops that would compute them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,11 @@ from explorer.compiler.ir.graph import Elementwise, operands
 from explorer.compiler.ir.loops import Compute, For, Load
 from explorer.compiler.ir.node import walk
 from explorer.compiler.passes.graph.storage import stored_values
+from explorer.runtime.targets.parts import divide
 from tests.compiler.by_form.set_forms import SET_FORMS
 from tests.compiler.layers import layer
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 def kernels_of(name, **options):
@@ -153,3 +158,26 @@ def test_what_is_summed_over_a_whole_set_is_not_summed_again_for_each_element_of
     inside = [pair for k in kernels for each in k.body for pair in extents_inside(each, dict(k.sizes))]
     assert inside
     assert all(not outer for _, outer in inside), inside
+
+
+APART = {"transr": (EXAMPLES / "kge" / "transr.emb").read_text(), **{n: WHOLE[n] for n in ("batch norm", "a readout")}}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_kernels_of_results_are_kept_free_of_gradients_where_that_is_asked_for(name):
+    for apart in (False, True):
+        compilation = explorer.compile(APART[name], options={"grad": True, "apart": apart}, on_demand=True)
+        module = compilation.stages["loops"].program
+        steps = [Nest(each) for each in module.programs]
+        graph = compilation.stages["graph"].program
+        upstreams = [tensor.name for tensor in graph.tensors if tensor.kind == "upstream"]
+        divided = divide(steps, module.results, upstreams)
+        assert (divided is not None) == (apart or name == "batch norm")
+
+
+class Nest:
+    """A kernel as a step of a program."""
+
+    def __init__(self, kernel):
+        self.arguments = tuple(buffer.name for buffer in kernel.buffers)
+        self.writes = frozenset(buffer.name for buffer in kernel.buffers if buffer.kind == "output")

@@ -207,8 +207,10 @@ def _at_hand(
     return all(_at_hand(rest, outer, stored, places) for outer in places[segment])
 
 
-def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
-    """The kernels in order. A value joins the last kernel over its set, unless it needs what a later one stores."""
+def plan_kernels(graph: Graph, stored: list[str], apart: bool) -> list[KernelPlan]:
+    """The kernels in order. A value joins the last kernel over its set, unless it needs what a later one stores; with
+    `apart` what needs the gradients of the results joins no kernel of what does not."""
+    later = _needing_upstreams(graph) if apart else set[str]()
     kernel_of: dict[str, int] = {}
     plans: list[KernelPlan] = []
     for name in _in_order(graph, stored):
@@ -217,6 +219,7 @@ def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
         first = max((kernel_of[n] + (not same) for n, same in _reads(graph, value, set(stored))), default=0)
         scatters = graph.scatters(value)
         fitting = [k for k in range(first, len(plans)) if plans[k].index_set == over and not plans[k].scatters]
+        fitting = [k for k in fitting if (plans[k].stores[0] in later) == (name in later)]
         if scatters:
             over, fitting = _summed_set(graph, value), []
         if fitting:
@@ -227,6 +230,17 @@ def plan_kernels(graph: Graph, stored: list[str]) -> list[KernelPlan]:
             kernel_of[name] = len(plans)
             plans.append(KernelPlan(over, (name,), scatters))
     return plans
+
+
+def _needing_upstreams(graph: Graph) -> set[str]:
+    """The values that are made of the results' gradients."""
+    upstreams = {tensor.name for tensor in graph.tensors if tensor.kind == "upstream"}
+    found: set[str] = set()
+    for value in graph.values:
+        given = isinstance(value.operator, Gather) and value.operator.tensor in upstreams
+        if given or not found.isdisjoint(operands(value.operator)):
+            found.add(value.name)
+    return found
 
 
 def _in_order(graph: Graph, stored: list[str]) -> list[str]:

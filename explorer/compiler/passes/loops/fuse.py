@@ -80,7 +80,7 @@ def _fuse_module(graph: g.Graph, report: Report) -> Module:
     rows = values_in_rows(graph, set(stored))
     kernels: list[loops.Kernel] = []
     temporaries: list[loops.Buffer] = []
-    for number, plan in enumerate(plan_kernels(graph, stored)):
+    for number, plan in enumerate(plan_kernels(graph, stored, report.options.apart)):
         nest = Nest(graph, names, rows, buffers, contained)
         kernel, outputs = _module_kernel(nest, plan, f"{graph.name}_{number}", temporaries)
         kernels.append(kernel)
