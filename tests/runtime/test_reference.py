@@ -433,7 +433,8 @@ def test_a_batch_without_facts_has_scores_and_gradients(negatives, shape):
     inputs |= {"E": np.ones((4, 3)), "R": np.ones((2, 3))}
     scores, slopes = reference.gradients(text, inputs, {}, np.zeros(shape), ["E"], None, negatives, reference.FLOAT64)
     assert scores.shape == shape
-    assert slopes["E"].shape == (4, 3) and not slopes["E"].any()
+    assert slopes["E"].shape == (4, 3)
+    assert not slopes["E"].any()
 
 
 def test_ids_that_do_not_fit_the_negatives_are_refused():
