@@ -123,3 +123,44 @@ def test_ids_of_a_set_without_a_table_are_as_many_as_any_of_them_need() -> None:
     with torch.no_grad():
         found = module(**{each: torch.from_numpy(value) for each, value in inputs.items()})
     np.testing.assert_allclose(found.numpy(), fact.means(exact(inputs)), rtol=1e-4, atol=1e-5)
+
+
+SUMS_BY_TIME = """dim F = 3
+layer Times(g: graph):
+    input x[node, F]
+    param T[time, F]
+    map when: edge -> time
+    for e in g.edges():
+        e.when["c"] += x[e.src] * T[e.when]
+    return time["c"]
+"""
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("edges", [[(0, 1, 2), (2, 1, 0)], []])
+def test_a_set_has_as_many_elements_as_its_table_whichever_ids_a_call_of_a_module_has(
+    held: bool, edges: list[tuple[int, int, int]]
+) -> None:
+    torch = pytest.importorskip("torch")
+    src, dst, when = (torch.tensor([edge[at] for edge in edges], dtype=torch.int64) for at in range(3))
+    random = np.random.default_rng(0)
+    x, table, upstream = (random.normal(size=(rows, 3)).astype(np.float32) for rows in (5, 4, 4))
+    module = compiled(SUMS_BY_TIME, on_demand=True).torch(**({"time": 4} if held else {}))
+    T = module.T if held else torch.nn.Parameter(torch.empty(4, 3))
+    with torch.no_grad():
+        T.copy_(torch.from_numpy(table))
+    given = {} if held else {"T": T}
+    found = module(src, dst, torch.zeros_like(src), when=when, x=torch.from_numpy(x), **given)
+    found.backward(torch.from_numpy(upstream))
+    want, slope = np.zeros((4, 3)), np.zeros((4, 3))
+    for source, _, time in edges:
+        want[time] += x[source].astype(np.float64) * table[time]
+        slope[time] += x[source].astype(np.float64) * upstream[time]
+    np.testing.assert_allclose(found.detach().numpy(), want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(T.grad.numpy(), slope, rtol=1e-5, atol=1e-6)
+
+
+def test_a_module_may_hold_a_table_of_no_rows() -> None:
+    pytest.importorskip("torch")
+    text = "op Weighed(b: bag of row):\n    param T[row], w[entry]\n    return sum(w[i] * T[i] for i in b)\n"
+    assert compiled(text, on_demand=True).torch(row=4, entry=0).w.shape == (0,)

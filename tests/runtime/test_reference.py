@@ -425,6 +425,18 @@ def test_chunks_do_not_change_the_scores(monkeypatch, negatives):
     np.testing.assert_allclose(reference.score(text, inputs, SIZES, negatives=negatives), whole, rtol=1e-14)
 
 
+@pytest.mark.parametrize(("negatives", "shape"), [("none", (0, 2)), ("tail:3", (0, 3, 2))])
+def test_a_batch_without_facts_has_scores_and_gradients(negatives, shape):
+    text = scoring(["param E[entity, D], R[relation, D]", "return (E[h] * R[r] * E[t])[:2]"])
+    none = np.zeros(0, np.int32)
+    inputs = {"h": none, "r": none, "t": none if negatives == "none" else np.zeros((0, 3), np.int32)}
+    inputs |= {"E": np.ones((4, 3)), "R": np.ones((2, 3))}
+    scores, slopes = reference.gradients(text, inputs, {}, np.zeros(shape), ["E"], None, negatives, reference.FLOAT64)
+    assert scores.shape == shape
+    assert slopes["E"].shape == (4, 3)
+    assert not slopes["E"].any()
+
+
 def test_ids_that_do_not_fit_the_negatives_are_refused():
     text, random = text_of("transr"), np.random.default_rng(3)
     inputs = {**draw_tables(text, random), **draw_triples(random)}

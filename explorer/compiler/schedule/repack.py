@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Packing
-from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.node import Extent, walk
 from explorer.compiler.passes.loops.columns import in_columns
 from explorer.compiler.report import Report
 
@@ -33,6 +33,11 @@ def _apart(kernel: ScheduledKernel, packing: Packing) -> str:
         for buffer in kernel.buffers
         if buffer.name in (packing.vectors, *packing.scalars)
     }
+    sizes = dict[Extent, Extent](kernel.sizes)
+    length = sizes.get(packing.length, packing.length)
+    for buffer in kernel.buffers:
+        if buffer.name == packing.vectors and sizes.get(buffer.extents[-1], buffer.extents[-1]) != length:
+            return f"{kernel.name} has the rows of {buffer.name} behind one another, as one"
     wide = kernels.vector_indices(kernel)
     written = {buffer.name for buffer in kernel.buffers if buffer.name in ranks and buffer.kind == "output"}
     for node in walk(kernel):

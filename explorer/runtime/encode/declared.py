@@ -120,10 +120,10 @@ def least(ids: Ids) -> int:
     return int(ids.max(initial=-1)) + 1
 
 
-def read_off(inputs: Mapping[str, Any], graph: Graph) -> dict[str, int]:
-    """The sizes of sets that the given tensors have rows for; of a set over which there is none, as many elements as
-    the tables of their quotients are for, `T[e.when // 24]`."""
-    known: dict[str, int] = {}
+def read_off(inputs: Mapping[str, Any], graph: Graph, told: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The sizes of sets that are `told`, or that the given tensors have rows for; of a set over which there is none, as
+    many elements as the tables of their quotients are for, `T[e.when // 24]`."""
+    known = dict(told or {})
     for tensor in graph.tensors:
         if tensor.name in inputs:
             known.update(zip(tensor.sets, np.shape(inputs[tensor.name]), strict=False))

@@ -85,11 +85,11 @@ def upstream_names(graph: Graph) -> tuple[str, ...]:
     return tuple(tensor.name for tensor in graph.tensors if tensor.kind == "upstream")
 
 
-def graph_of(inputs: Mapping[str, Any], graph: Graph) -> RelationalGraph:
+def graph_of(inputs: Mapping[str, Any], graph: Graph, told: Mapping[str, int] | None = None) -> RelationalGraph:
     """The relational graph that a caller's arrays describe.
 
-    Types that are not given are all 0; counts that are not given are read off the tensors over that set, or else
-    taken as the least that holds the ids. Raises InputError for ids out of range.
+    Types that are not given are all 0; counts that are not given are `told`, or read off the tensors over that set, or
+    else taken as the least that holds the ids. Raises InputError for ids out of range.
     """
     for name in ("src", "dst"):
         if name not in inputs:
@@ -98,7 +98,7 @@ def graph_of(inputs: Mapping[str, Any], graph: Graph) -> RelationalGraph:
     etype = ids_of(inputs["etype"], "etype") if "etype" in inputs else np.zeros(len(src), dtype=np.int32)
     if not len(src) == len(dst) == len(etype):
         raise InputError(f"src, dst and etype have {len(src)}, {len(dst)} and {len(etype)} edges, not one number.")
-    known = read_off(inputs, graph)
+    known = read_off(inputs, graph, told)
     given = ids_of(inputs["ntype"], "ntype") if "ntype" in inputs else None
     nodes = _count(inputs, known, "node", len(given) if given is not None else max(least(src), least(dst)))
     ntype = np.zeros(nodes, dtype=np.int32) if given is None else given

@@ -6,6 +6,7 @@ It shares no code with the compiler, from the parser on: a mistake would have to
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ def score(
     if max((array.ndim for array in ids.values()), default=0) != lead:
         raise ReferenceFailure(f"the shapes of {', '.join(maps)} do not fit negatives {negatives!r}")
     if lead == 2:
-        ids = {entry: array.reshape(len(array), -1) for entry, array in ids.items()}
+        ids = {entry: array.reshape(len(array), math.prod(array.shape[1:])) for entry, array in ids.items()}
     rows = np.broadcast_shapes(*(array.shape for array in ids.values()))
     each = np.arange(max(map(len, ids.values())))
     ids[BATCH] = each if lead == 1 else each[:, None]
@@ -80,11 +81,11 @@ def score(
     run = FactEvaluator(model, definition, inputs, sizes, lead, sets, arithmetic)
     parts: list[Result] = []
     with np.errstate(all="ignore"):
-        step = rows[0]
+        step = max(1, rows[0])
         if not arithmetic.whole:
             _score_rows(run, _part(ids, 0, 1), _part(several, 0, 1))
             step = max(1, arithmetic.chunks * CHUNK_BYTES // max(1, run.bytes))
-        for start in range(0, rows[0], step):
+        for start in range(0, max(1, rows[0]), step):  # a batch without facts has a result too
             chunk = _part(ids, start, step)
             shape = np.broadcast_shapes(*(array.shape for array in chunk.values()))
             found = _score_rows(run, chunk, _part(several, start, step))

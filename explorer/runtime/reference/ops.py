@@ -360,6 +360,15 @@ class OpEvaluator(RowEvaluator):
             element = Element(self.picks(element), picked, False)
         return super().data_of(element, name)
 
+    def indexed(self, base: Binding, index: ast.expr, scope: Scope) -> Binding:
+        """`y[q]`, of what comes with each fact, is `y`, which is a value already; all else as it is elsewhere."""
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        bag = scope.get(parts[0].id) if isinstance(parts[0], ast.Name) else None
+        if not isinstance(bag, BagElement) or isinstance(base, Table):
+            return super().indexed(base, index, scope)
+        value = self.array(base)
+        return super().indexed(value, ast.copy_location(ast.Tuple(parts[1:], ast.Load()), index), scope)
+
     def gather(self, table: Binding, index: ast.expr, scope: Scope) -> Binding:
         """`T[i]`: of an entry the row of its target, unless the tensor has a row for each entry."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]

@@ -95,7 +95,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
     def reset_parameters(self) -> None:
         """Draws all parameters: normal, with a deviation of 1 / sqrt(last dimension)."""
         for name, parameter in self.named_parameters():
-            nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5 if parameter.ndim else 1.0)
+            nn.init.normal_(parameter, std=max([1, *parameter.shape[-1:]]) ** -0.5)
             with torch.no_grad():
                 self.pad(name, parameter)
 

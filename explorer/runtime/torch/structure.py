@@ -388,10 +388,9 @@ def _graph_structure(
     graph: Graph, found: dict[str, Tensor], given: Mapping[str, Any], known: Mapping[str, int], device: Any
 ) -> Structure:
     """A layer's graph, encoded."""
-    numbers = {f"num_{name}s": size for name, size in known.items() if f"num_{name}s" in GRAPH_COUNTS}
-    numbers |= {name: int(given[name]) for name in GRAPH_COUNTS if name in given}
+    numbers = {name: int(given[name]) for name in GRAPH_COUNTS if name in given}
     arrays = {name: ids.cpu().numpy() for name, ids in found.items()}
-    encodings = encoded(graph_of({**arrays, **numbers}, graph), graph)
+    encodings = encoded(graph_of({**arrays, **numbers}, graph, known), graph)
 
     def moved(array: Any) -> Tensor:
         return torch.from_numpy(array).to(device)

@@ -39,10 +39,17 @@ def check(module: Any, replacement: Any, arguments: Arguments, inputs: Mapping[s
         if not same or not bool(
             (got.isnan() & want.isnan() | (got == want) | ((got - want).abs() <= CLOSE * size)).all()
         ):
-            raise TraceError(
-                f"{what} is another than the module's on the example. A part of it is detached, or has a gradient of "
-                "its own, which the language has no words for."
-            )
+            raise TraceError(f"{what} is another than the module's on the example. {_why(what in results)}")
+
+
+def _why(is_result: bool) -> str:
+    """What may have made a result another, or a gradient."""
+    if is_result:
+        return (
+            "It may go another way there than on larger inputs, as by a branch on how many rows there are: trace the "
+            "ways apart, or with an example as large as those that it is for."
+        )
+    return "A part of it is detached, or has a gradient of its own, which the language has no words for."
 
 
 def _size(tensor: Any) -> float:

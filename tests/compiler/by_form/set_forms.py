@@ -434,6 +434,12 @@ SET_FORMS = {
         "return softplus(s) - y * s + sum(y * R[k][0] for k in q)",
         star,
     ),
+    "what comes with a fact, by the fact's bag": SetForm(
+        QUALIFIED,
+        "x = R[r] + sum(R[k] for k in q)\ns = norm(E[h] + x @ W - E[t], 1)\n"
+        "return softplus(s) - y[q] * s + sum(y[q] * R[k][0] for k in q)",
+        star,
+    ),
     "maps of a fact with a bag": SetForm(
         QUALIFIED_MAPPED,
         "return dot(E[h] + C[q.at], sum(R[k] * K[k.kind] for k in q))",

@@ -220,3 +220,26 @@ def test_what_is_summed_in_place_stays_apart_from_what_is_stored():
     assert not packed.stages["loops"].program.packed
     said = report(packed, "pack", "loops")
     assert any("one is summed in place, from zeros, and the other is stored" in each for each in said.refusals)
+
+
+NEGATIVES = """dim D = 3
+score Product(h: entity, t: entity, n: negatives of entity):
+    param E[entity, D]
+    return prod(1 + 0.2 * sum(E[k] * E[t]) for k in n)
+"""
+
+
+def test_rows_that_a_kernel_has_as_one_stay_as_they_are():
+    """A fact's numbers of each negative are a row, and those of all facts one where the negatives are flattened."""
+    asked = {"negatives": "own:3", "inspect": "chunks", "pack": True, "grad": True}
+    compilation = compiled(NEGATIVES, options=asked, on_demand=True)
+    assert any("as one" in reason for reason in compilation.stages["kernels"].passes[-1].refusals)
+    random = np.random.default_rng(0)
+    inputs = {"E": random.normal(size=(5, 3)).astype(np.float32), "n": random.integers(0, 5, (4, 3)).astype(np.int32)}
+    inputs |= {name: random.integers(0, 5, 4).astype(np.int32) for name in "ht"}
+    upstream = random.normal(size=4).astype(np.float32)
+    scores, slopes = reference.gradients(NEGATIVES, inputs, {}, upstream, ["E"], arithmetic=reference.FLOAT64)
+    got, found = compilation.run(inputs, "kernels", grad=upstream)
+    np.testing.assert_allclose(got, scores, rtol=1e-5)
+    np.testing.assert_allclose(found["E"], slopes["E"], rtol=1e-4, atol=1e-5)
+    assert compilation.stages["cuda"].program is not None

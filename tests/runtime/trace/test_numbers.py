@@ -113,6 +113,36 @@ def test_what_no_id_leads_to_stays_as_it_was() -> None:
             explorer.trace(Reduced(begin, name, False), x, edges)
 
 
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        lambda ids: ids.unsqueeze(-1).repeat(1, 4),
+        lambda ids: ids.view(-1, 1).tile(4).long(),
+        lambda ids: ids[:, None].expand(-1, 4).contiguous(),
+    ],
+)
+def test_ids_repeated_in_memory_of_their_own_are_the_same_ids(repeated) -> None:
+    class Summed(torch.nn.Module):
+        def forward(self, x, edges):
+            return torch.zeros_like(x).scatter_add(0, repeated(edges[1]), x[edges[0]] * x[edges[1]])
+
+    x, edges = torch.randn(6, 4), torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2], [1, 2, 3, 4, 5, 3, 3, 0]])
+    replacement = explorer.trace(Summed(), x, edges).module()
+    hold(Summed(), replacement, [x, edges])
+    hold(Summed(), replacement, [x, edges[:, 2:5]])
+
+
+def test_ids_repeated_along_themselves_are_others() -> None:
+    class Twice(torch.nn.Module):
+        def forward(self, x, edges):
+            later = edges[1].repeat(2)[1 : edges.shape[1] + 1, None].repeat(1, 4)
+            return torch.zeros_like(x).scatter_add(0, later, x[edges[0]] * x[edges[1]])
+
+    x, edges = torch.randn(6, 4), torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2], [1, 2, 3, 4, 5, 3, 3, 0]])
+    with pytest.raises(ValueError, match="several sets"):
+        explorer.trace(Twice(), x, edges)
+
+
 def test_tables_of_other_lengths_are_refused() -> None:
     module = of(lambda m, h, r, t: (m.entities(h) * m.more(h)).sum(-1), more=torch.nn.Embedding(30, 6))
     with pytest.raises(ValueError, match=r"numbers differ: entities 9, more 30"):

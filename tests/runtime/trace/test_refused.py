@@ -293,3 +293,9 @@ def test_parameters_of_complex_numbers_are_refused() -> None:
 
     with pytest.raises(ValueError, match="view_as_complex"):
         explorer.trace(Complex(), *CALL[::2])
+
+
+def test_a_branch_on_a_size_that_the_example_alone_takes_is_told_as_one() -> None:
+    module = of(lambda m, h, r, t: scored(m, h, r, t) * (2 if len(h) > 8 else 1))
+    with pytest.raises(ValueError, match="branch on how many rows there are"):
+        explorer.trace(module, *(ids[:5] for ids in CALL))

@@ -12,6 +12,8 @@ from explorer.runtime.trace.tapes.tape import Call, Tape, tensors_in
 _KEEPS = {"view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims", "expand", "clone"}
 _KEEPS |= {"contiguous", "alias", "detach", "_to_copy", "lift_fresh"}
 """Operators that leave ids along one dimension as they are."""
+_COPIES = {"clone", "contiguous", "alias", "detach", "_to_copy", "lift_fresh"}
+"""Those of them that leave the shape too, and may lay out in memory what was only repeated before."""
 
 
 def signatures(tape: Tape, given: Mapping[int, str]) -> dict[int, int]:
@@ -28,16 +30,36 @@ def signatures(tape: Tape, given: Mapping[int, str]) -> dict[int, int]:
         return type(each).__name__, repr(each)
 
     makers: dict[int, Call] = {}
+    laid_out: dict[int, int] = {}  # of tensors that repeat ids in memory, the dimension that those are along
     for call in tape.calls:
         for place, tensor in enumerate(() if call.floating else tensors_in(call.returned)):
             makers[id(tensor)] = call
-            same = _same_as(call, place, makers)
+            repeated = _repeated(call, tensor, laid_out)
+            same = _same_as(call, place, makers) if repeated is None else repeated
             if isinstance(same, torch.Tensor):
                 found[id(tensor)] = found.get(id(same), -id(same))
             else:
                 made = same or (call.operator, place, call.arguments, sorted(call.named.items()))
                 found[id(tensor)] = numbers.setdefault(way(made), len(numbers))
     return found
+
+
+def _repeated(call: Call, made: torch.Tensor, laid_out: dict[int, int]) -> torch.Tensor | None:
+    """The tensor whose ids a result repeats, in memory of its own, along other dimensions than theirs, which is noted;
+    None of other results."""
+    source = call.arguments[0] if call.arguments else None
+    if call.operator not in ("repeat", *_COPIES) or not isinstance(source, torch.Tensor) or not _wide(call):
+        return None
+    along = laid_out.get(id(source), _only_dimension(source))
+    if along is None:
+        return None
+    if call.operator == "repeat":
+        counts = call.arguments[1]
+        along += len(counts) - source.dim()
+        if counts[along] != 1:
+            return None
+    laid_out[id(made)] = along
+    return source
 
 
 def _same_as(call: Call, place: int, makers: Mapping[int, Call]) -> Any:
@@ -66,5 +88,12 @@ def _wide(call: Call) -> bool:
 
 def _one_dimension(tensor: Any) -> int:
     """The length of the only dimension with more than one element, counting those that only repeat as one; else 0."""
-    sizes = [size for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size != 1 and step != 0]
-    return sizes[0] if len(sizes) == 1 else 0
+    along = _only_dimension(tensor)
+    return 0 if along is None else int(tensor.shape[along])
+
+
+def _only_dimension(tensor: Any) -> int | None:
+    """That dimension, where there is one."""
+    strides = enumerate(zip(tensor.shape, tensor.stride(), strict=True))
+    places = [place for place, (size, step) in strides if size != 1 and step != 0]
+    return places[0] if len(places) == 1 else None
