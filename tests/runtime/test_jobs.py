@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import resource
 import signal
@@ -339,6 +340,17 @@ def test_a_compilation_too_large_to_show_is_refused_where_it_is_made() -> None:
     assert (answer["event"], answer["kind"]) == ("failed", "refused")
     assert "take 8 MB, more than the 8 MB" in answer["message"]
     assert json.loads(line_of(large, "run")) == large
+
+
+def test_an_event_is_written_as_the_json_that_it_is() -> None:
+    """What JSON has no number for is null; names of files that are no Unicode go there and back by their codes."""
+    event = {"event": "result", "text": 'é "\n', "numbers": (0.1, 1e-7, -0.0, 3, 1 << 70, True, None), 5: {"a": []}}
+    assert json.loads(line_of(event, "run")) == json.loads(json.dumps(event))
+    odd = {"event": "result", "names": ["\udcff"], "numbers": (math.nan, [math.inf], {"low": -math.inf})}
+    for shown in (odd, {**odd, "names": []}):
+        answer = json.loads(line_of(shown, "run"))
+        assert answer == {**shown, "numbers": [None, [None], {"low": None}]}
+        assert b"\n" not in line_of(shown, "run")
 
 
 def test_arrays_may_take_half_of_what_their_process_may(

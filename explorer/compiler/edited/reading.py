@@ -96,7 +96,7 @@ def _located(program: Program, made: Program, matched: Matched) -> Program:
     def relocated(node: Any) -> Any:
         if isinstance(node, Buffer):
             return replace(node, origin=arrays.get(node.name, BY_HAND))
-        if isinstance(node, AnyProgram | Graph):
+        if isinstance(node, (AnyProgram, Graph)):
             return replace(node, origin=programs.get(node.name, BY_HAND))
         first = node.origin[0] if node.origin else None
         line = first.line - 1 if isinstance(first, Span) else 0
@@ -119,7 +119,7 @@ def _nodes(program: Program) -> tuple[Node, ...]:
 def _programs(program: Program) -> tuple[AnyProgram | Graph, ...]:
     """The programs of a module, or the one that there is."""
     found = program.programs if isinstance(program, Module) else (program,)
-    return tuple(each for each in found if isinstance(each, AnyProgram | Graph))
+    return tuple(each for each in found if isinstance(each, (AnyProgram, Graph)))
 
 
 def _quoted(message: str) -> str:

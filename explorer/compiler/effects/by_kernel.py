@@ -45,14 +45,14 @@ def by_kernel(report: PassReport, measure: Measure) -> list[Json]:
 
 def _figures(program: Program, measure: Measure) -> dict[str, Known]:
     """The figures of each program that loops, by its name."""
-    loops = [each for each in programs_of(program) if isinstance(each, Kernel | slc.SlcProgram)]
+    loops = [each for each in programs_of(program) if isinstance(each, (Kernel, slc.SlcProgram))]
     return {each.name: _of_kernel(each, measure) for each in loops}
 
 
 def _of_kernel(kernel: Kernel | slc.SlcProgram, measure: Measure) -> Known:
     found = figures_of(kernel, measure)
     known = {what: found[what] for what in FIGURES if what in found} | {BYTES: counted(kernel)[BYTES]}
-    outer = [node for node in kernel.body if isinstance(node, For | slc.SlcFor)]
+    outer = [node for node in kernel.body if isinstance(node, (For, slc.SlcFor))]
     extent = outer[0].extent if len(outer) == 1 else None
     rows = extent if isinstance(extent, int) else measure.counts.of(extent) if isinstance(extent, str) else None
     return known if rows is None else {"rows": rows, **known}

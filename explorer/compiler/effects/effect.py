@@ -63,7 +63,7 @@ def effect(report: PassReport, measure: Measure) -> list[Json]:
     of a pass that changed nothing."""
     if not report.changed:
         return []
-    if isinstance(report.read, Graph) and isinstance(report.made, Kernel | Module):
+    if isinstance(report.read, Graph) and isinstance(report.made, (Kernel, Module)):
         return _fused(report.read, report.made, measure)
     before, after = figures_of(report.read, measure), figures_of(report.made, measure)
     changed = {what: before.get(what) for what in after if before.get(what) != after[what]}
@@ -100,8 +100,8 @@ def figures_of(program: Program, measure: Measure) -> Known:
     found: Counter[str] = Counter()
     programs = programs_of(program)
     for each in programs:
-        assert isinstance(each, Kernel | slc.SlcProgram | dlc.DlcProgram | ScheduledKernel)
-        if isinstance(each, Kernel | slc.SlcProgram):
+        assert isinstance(each, (Kernel, slc.SlcProgram, dlc.DlcProgram, ScheduledKernel))
+        if isinstance(each, (Kernel, slc.SlcProgram)):
             found.update({what: count for what, count in counted(each).items() if what != BYTES})
         elif isinstance(each, dlc.DlcProgram):
             found.update(FLAT[type(node)] for node in (*each.access, *each.execute) if type(node) in FLAT)
@@ -149,9 +149,9 @@ def _count(body: Iterable[Node], times: int, memory: Known, sizes: Known, found:
         if array in memory:
             found[kind] += times
             found[BYTES] += times * memory[array]
-        if isinstance(node, For | slc.SlcFor):
+        if isinstance(node, (For, slc.SlcFor)):
             _count(node.body, times * _trips(node, sizes), memory, sizes, found)
-        elif isinstance(node, slc.Callback | Lanes):
+        elif isinstance(node, (slc.Callback, Lanes)):
             _count(node.body, times, memory, sizes, found)
 
 

@@ -123,7 +123,7 @@ class _Counting:
 
     def keeps(self, node: Node, needed: set[str]) -> bool:
         """Whether a statement makes a name, or stores in an array, that is needed."""
-        if isinstance(node, kernels.Loop | kernels.Where | kernels.Tile):
+        if isinstance(node, (kernels.Loop, kernels.Where, kernels.Tile)):
             return False
         target = getattr(node, "target", None)
         return kernels.result_of(node) in needed or (target in needed and target in self.indices)

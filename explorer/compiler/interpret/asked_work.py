@@ -56,7 +56,7 @@ class _Counting:
                 self.loop(statement, names, times)
             elif steps := _steps(statement):
                 self.found[statement.origin[0] if statement.origin else None] += steps * total
-            if isinstance(statement, Load | Index) and statement.result in self.needed:
+            if isinstance(statement, (Load, Index)) and statement.result in self.needed:
                 names[statement.result] = self.value(statement, names)
 
     def value(self, statement: Load | Index, names: Mapping[str, Any]) -> Any:
@@ -110,7 +110,7 @@ def _deciding(kernel: Kernel) -> set[str]:
     """The names on which a bound of a loop depends."""
     nodes = list(walk(kernel))
     found = {bound for node in nodes if isinstance(node, For) for bound in (node.lower, node.extent)}
-    made = {node.result: node for node in nodes if isinstance(node, Load | Index)}
+    made = {node.result: node for node in nodes if isinstance(node, (Load, Index))}
     waiting = [name for name in found if isinstance(name, str)]
     names = set(waiting)
     while waiting:

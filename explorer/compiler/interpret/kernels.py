@@ -98,7 +98,7 @@ def shared_tiles(kernel: kernels.ScheduledKernel, inputs: Mapping[str, Number]) 
 
 def written_buffers(kernel: kernels.ScheduledKernel) -> tuple[str, ...]:
     """The buffers that a kernel stores in or adds to, and its outputs."""
-    targets = {node.target for node in walk(kernel) if isinstance(node, loops.Store | loops.Accumulate)}
+    targets = {node.target for node in walk(kernel) if isinstance(node, (loops.Store, loops.Accumulate))}
     return tuple(buffer.name for buffer in kernel.buffers if buffer.kind == "output" or buffer.name in targets)
 
 

@@ -33,7 +33,7 @@ def as_loops(program: slc.SlcProgram) -> loops.Kernel | None:
     """The loops that a program is when its two units are taken for one; None where there are vectors, buffers, counters
     or toggles, or where a callback reads what one outside of its loops has defined, as loops never do."""
     ranks = {buffer.name: len(buffer.extents) for buffer in program.buffers}
-    streams = [node for node in walk(program) if isinstance(node, slc.MemStream | slc.StoreStream)]
+    streams = [node for node in walk(program) if isinstance(node, (slc.MemStream, slc.StoreStream))]
     if any(len(stream.indices) != ranks.get(stream.buffer) for stream in streams):
         return None  # of loops, one index reaches into all of an array
     try:

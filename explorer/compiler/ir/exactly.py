@@ -33,7 +33,7 @@ def exactly_equal(one: Any, other: Any) -> bool:
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, tuple) and not isinstance(one, Span | Made):
+    if isinstance(one, tuple) and not isinstance(one, (Span, Made)):
         return len(one) == len(other) and all(map(exactly_equal, one, other))
     if hasattr(one, "__dataclass_fields__"):
         return all(exactly_equal(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))

@@ -339,7 +339,7 @@ def _result_field(statement: Node) -> str:
 @once
 def defined_in(node: Node) -> frozenset[str]:
     """The names that a statement defines, and those inside it, or inside a kernel."""
-    name, body = result_of(node), node.body if isinstance(node, Loop | Where | ScheduledKernel) else ()
+    name, body = result_of(node), node.body if isinstance(node, (Loop, Where, ScheduledKernel)) else ()
     own = frozenset() if name is None else frozenset((name,))
     return own.union(*map(defined_in, body)) if body else own
 

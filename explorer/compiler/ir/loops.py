@@ -278,7 +278,7 @@ def _verify_body(body: tuple[Statement, ...], known: set[str], writable: set[str
         for name in reads_of(statement):
             if name not in known:
                 raise VerificationError(f"{name} is used before its definition: {print_statement(statement)}")
-        if isinstance(statement, Accumulate | Store) and statement.target not in writable:
+        if isinstance(statement, (Accumulate, Store)) and statement.target not in writable:
             raise VerificationError(f"{statement.target} may not be written: {print_statement(statement)}")
         defined = result_of(statement)
         if defined is not None and defined in known:
@@ -287,5 +287,5 @@ def _verify_body(body: tuple[Statement, ...], known: set[str], writable: set[str
             _verify_body(statement.body, known | {statement.variable}, writable)
         elif defined is not None:
             known.add(defined)
-        if isinstance(statement, Row | Accumulator):
+        if isinstance(statement, (Row, Accumulator)):
             writable.add(statement.name)

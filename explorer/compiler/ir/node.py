@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, fields
 from functools import wraps
 from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from explorer.compiler.frozen import dataclass, replace
 
@@ -156,14 +156,16 @@ def once(compute: Callable[[AnyNode], Result]) -> Callable[[AnyNode], Result]:
     key = f"_{compute.__module__}.{compute.__qualname__}"
 
     @wraps(compute)
-    def kept(node: AnyNode) -> Result:
+    def kept(node: Any) -> Any:
         known = node.__dict__
-        try:
-            result: Any = known[key]
-        except KeyError:
-            result = compute(node)
-            known[key] = _ITSELF if result is node else result  # what holds itself is not let go at once
-        return cast(Result, node if result is _ITSELF else result)
+        result = known.get(key, _ITSELF)
+        if result is not _ITSELF:
+            return result
+        if key in known:
+            return node
+        result = compute(node)
+        known[key] = _ITSELF if result is node else result  # what holds itself is not let go at once
+        return result
 
     return kept
 

@@ -14,7 +14,7 @@ AnyStatement = TypeVar("AnyStatement", bound=Node)
 
 def pure(statement: loops.Statement) -> bool:
     """Whether a statement only names a new scalar."""
-    return isinstance(statement, loops.Load | loops.Index | loops.Compute)
+    return isinstance(statement, (loops.Load, loops.Index, loops.Compute))
 
 
 def all_names(kernel: loops.Kernel) -> set[str]:
@@ -31,7 +31,7 @@ def written_names(body: Iterable[loops.Statement]) -> set[str]:
 @once
 def written_in(statement: Node) -> frozenset[str]:
     """The rows, accumulators and outputs that a statement writes, at any depth."""
-    return frozenset(node.target for node in walk(statement) if isinstance(node, loops.Accumulate | loops.Store))
+    return frozenset(node.target for node in walk(statement) if isinstance(node, (loops.Accumulate, loops.Store)))
 
 
 def rename(statement: loops.Statement, names: Mapping[str, str]) -> loops.Statement:
@@ -129,7 +129,7 @@ def alive(body: Sequence[loops.Statement]) -> tuple[loops.Statement, ...]:
     kept: list[loops.Statement] = []
     touched: set[str] = set()
     for statement in reversed(body):
-        defines = pure(statement) or isinstance(statement, loops.Row | loops.Accumulator)
+        defines = pure(statement) or isinstance(statement, (loops.Row, loops.Accumulator))
         if not defines or loops.result_of(statement) in touched:
             kept.append(statement)
             touched |= read_in(statement) | written_in(statement)
@@ -146,7 +146,7 @@ def loop_origin(body: Sequence[Node], extent: Extent, *, rows: bool = False) -> 
 def origin_around(body: Sequence[Node], name: str, by: str) -> Origin:
     """The origin of what holds some statements: of the operation whose values leave them, where it is one; else what
     the pass `by` made it for."""
-    own = {s.name for s in body if isinstance(s, loops.Row | loops.Accumulator)}
+    own = {s.name for s in body if isinstance(s, (loops.Row, loops.Accumulator))}
     leaving = (s.origin for s in body if not written_in(s) <= own)
     return serving(name, by, [s.origin for s in body], leaving)
 

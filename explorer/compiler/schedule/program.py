@@ -478,7 +478,7 @@ def _clears(kernel: ScheduledKernel) -> bool:
     """Whether a kernel does nothing but store zeros in arrays of its own."""
     nodes = list(walk(kernel))
     stores = {node.operands for node in nodes if isinstance(node, loops.Store)}
-    others = [n for n in nodes if isinstance(n, loops.Load | loops.Accumulate | loops.Compute)]
+    others = [n for n in nodes if isinstance(n, (loops.Load, loops.Accumulate, loops.Compute))]
     return stores == {(0.0,)} and not others and all(buffer.kind == "output" for buffer in kernel.buffers)
 
 

@@ -48,7 +48,7 @@ def _apart(kernel: ScheduledKernel, packing: Packing) -> str:
                 return f"{kernel.name} takes {array} as one row"
             if array in packing.scalars and indices[-1] in wide:
                 return f"{kernel.name} takes neighbouring rows of {array} together"
-            if written and isinstance(node, kernels.Copy | kernels.KeptLoad):
+            if written and isinstance(node, (kernels.Copy, kernels.KeptLoad)):
                 return f"{kernel.name} reads {array} as what nobody writes, and writes {', '.join(sorted(written))}"
     return ""
 

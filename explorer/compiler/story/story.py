@@ -158,7 +158,7 @@ def _saved(compilation: Compilation, operation: Span, report: PassReport) -> lis
     if before is None:
         return []
     own = own_values(report.read, operation)
-    if isinstance(report.made, Kernel | Module):
+    if isinstance(report.made, (Kernel, Module)):
         stored = stored_by_kernels(report.read, compilation)
         arrays = figures(report.read, own, before).bytes
         return _changed("bytes in memory", arrays, stored_bytes(report.read, own, stored, before))

@@ -23,6 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from pydantic_core import to_json
+
 from explorer.runtime.budget import stopped_after
 from explorer.runtime.runs import events
 from explorer.runtime.runs.events import Event
@@ -199,9 +201,9 @@ def limit_memory(limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def claim_stdout() -> IO[str]:
+def claim_stdout() -> IO[bytes]:
     """The pipe to the parent; what libraries print goes to stderr from here on."""
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return channel
 
@@ -219,6 +221,20 @@ def listen() -> queue.SimpleQueue[dict[str, Any]]:
     return requests
 
 
+def line_of(event: Mapping[str, Any], role: str) -> bytes:
+    """An event as a worker of a role sends it: a compilation that is too large as a refusal. JSON has no number for NaN
+    and infinities, which are null there."""
+    try:
+        line = to_json(event, inf_nan_mode="null")  # in a quarter of the time that `json.dumps` takes
+    except ValueError:  # names of files that are no Unicode, which that writes by their codes
+        line = json.dumps(_finite(event), allow_nan=False, separators=(",", ":")).encode()
+    if role != "compile" or len(line) <= LARGEST_ANSWER:
+        return line
+    size, most = len(line) >> 20, LARGEST_ANSWER >> 20
+    told = f"The stages of this model take {size} MB, more than the {most} MB that are shown."
+    return to_json(events.failed("refused", told, "Make it shorter."))
+
+
 def _finite(value: Any) -> Any:
     """The value with None for what JSON has no number for: NaN and infinities."""
     match value:
@@ -231,19 +247,6 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def line_of(event: Mapping[str, Any], role: str) -> str:
-    """An event as a worker of a role sends it: a compilation that is too large as a refusal."""
-    try:
-        line = json.dumps(event, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        line = json.dumps(_finite(event), allow_nan=False, separators=(",", ":"))
-    if role != "compile" or len(line) <= LARGEST_ANSWER:
-        return line
-    size, most = len(line) >> 20, LARGEST_ANSWER >> 20
-    told = f"The stages of this model take {size} MB, more than the {most} MB that are shown."
-    return json.dumps(events.failed("refused", told, "Make it shorter."))
-
-
 def main(argv: list[str]) -> None:
     role, memory, niceness, *folders = argv
     make_way(int(niceness))
@@ -254,7 +257,7 @@ def main(argv: list[str]) -> None:
     requests = listen()
 
     def send(event: Mapping[str, Any]) -> None:
-        channel.write(line_of(event, role) + "\n")
+        channel.write(line_of(event, role) + b"\n")
         channel.flush()
 
     warm, answer = ROLES[role]

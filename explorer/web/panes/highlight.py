@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -105,17 +105,35 @@ def quoted(text: str) -> Markup:
 
 
 def _markup(line: Iterable[Piece]) -> Markup:
-    # Classes are this module's own; the text is escaped.
-    return Markup("".join(f'<span class="{css}">{escape(text)}</span>' if css else escape(text) for css, text in line))
+    """The pieces as they are in a page; plain ones that stand together are escaped together.
+
+    Classes are this module's own; the text is escaped."""
+    found: list[str] = []
+    plain = ""
+    for css, text in line:
+        if not css:
+            plain += text
+            continue
+        if plain:
+            found.append(escape(plain))
+            plain = ""
+        found.append(f'<span class="{css}">{escape(text)}</span>')
+    return Markup("".join([*found, escape(plain)]))
 
 
 def _css_class(language: str, kind: Any, value: str) -> str:
+    if value in SET_COLOURS and kind in Keyword.Type:
+        return f"set {SET_COLOURS[value]}"
+    return _class_of(language, kind)
+
+
+@cache
+def _class_of(language: str, kind: Any) -> str:
+    """The class of a kind of tokens, index sets apart: there are some dozens, and a text has hundreds of tokens."""
     if (kind in Comment and kind not in Comment.Preproc) or kind in String.Doc:
         return "c"
     if kind in Keyword.Pseudo and language in ("slc", "dlc"):
         return "q"
-    if kind in Keyword.Type and value in SET_COLOURS:
-        return f"set {SET_COLOURS[value]}"
     if kind in Keyword and language != "ptx":
         return "k"
     if kind in Name.Label and language == "graph":

@@ -88,7 +88,7 @@ class Expressions:
         self.integers = {buffer.name for buffer in kernel.buffers if buffer.type == "i32"}
         self.integers |= {tile.name for tile in tiles if tile.type == "i32"}
         self.storages = {buffer.name: buffer.storage for buffer in kernel.buffers if buffer.storage != "f32"}
-        self.written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
+        self.written = {node.target for node in walk(kernel) if isinstance(node, (Store, Accumulate))}
         self.wide = {name for name in found if any(self.vectors.width(place[-1]) > 1 for place in found[name])}
         self.slot_loops = {
             str(index) for name in self.registers for place in found.get(name, []) for index in place

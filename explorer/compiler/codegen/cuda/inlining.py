@@ -152,7 +152,7 @@ def _is_in_loop(reader: Node, body: Sequence[Statement], no_braces: Callable[[Lo
     """Whether a statement is in a loop of a body, or of the conditions in it. There, what a condition asks must be
     plain in itself: of unrolled loops a compiler leaves out what it sees is not done (15 % of a product's time)."""
     for statement in body:
-        if isinstance(statement, Loop | Where) and any(node is reader for node in walk(statement)):
+        if isinstance(statement, (Loop, Where)) and any(node is reader for node in walk(statement)):
             own = isinstance(statement, Loop) and not no_braces(statement)
             return statement is not reader and (own or _is_in_loop(reader, statement.body, no_braces))
     return False
@@ -192,9 +192,9 @@ def _may_move(
     """Whether a value that reads `registers` is the same where it is used, and no operation of the model."""
     if isinstance(statement, Index):
         return not registers
-    changed = {node.target for node in between if isinstance(node, Store | Accumulate)}
+    changed = {node.target for node in between if isinstance(node, (Store, Accumulate))}
     quiet = registers.isdisjoint(changed) and all(
-        isinstance(node, Index | Load | Compute | Search | Store | Accumulate) or (isinstance(node, Loop) and node.bind)
+        isinstance(node, (Index, Load, Compute, Search, Store, Accumulate)) or (isinstance(node, Loop) and node.bind)
         for node in between
     )
     match statement:

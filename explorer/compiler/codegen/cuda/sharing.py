@@ -68,7 +68,7 @@ def _outermost(body: tuple[Statement, ...], level: str) -> Iterator[Loop]:
     for statement in body:
         if isinstance(statement, Loop) and statement.bind == level:
             yield statement
-        elif isinstance(statement, Loop | Where):
+        elif isinstance(statement, (Loop, Where)):
             yield from _outermost(statement.body, level)
 
 

@@ -148,7 +148,7 @@ def _in_shared(
     for statement in body:
         if isinstance(statement, Tile) and statement.memory == "shared":
             yield statement, around
-        elif isinstance(statement, Loop | Where):
+        elif isinstance(statement, (Loop, Where)):
             share = shares.get(statement.variable) if isinstance(statement, Loop) else None
             yield from _in_shared(statement.body, shares, (*around, share) if share else around)
 

@@ -279,7 +279,7 @@ class Writer(Lines):
             self.write(f"#pragma unroll {times}" if times else "#pragma unroll")
 
     def bound(self, loop: Loop) -> str:
-        assert isinstance(loop.extent, str | int), "only a loop over blocks has a count of iterations"
+        assert isinstance(loop.extent, (str, int)), "only a loop over blocks has a count of iterations"
         return self.atom(loop.extent, BITS)
 
     def shared_loop(self, loop: Loop, *, at_end: bool) -> None:

@@ -57,7 +57,7 @@ class _Iteration:
         self.loop, self.others, self.ranks, self.indices = loop, others, ranks, indices
         self.nodes = [node for statement in loop.body for node in walk(statement)]
         self.places = {loop.variable}
-        self.inside = {n.name for n in self.nodes if isinstance(n, loops.Row | kernels.Tile | loops.Accumulator)}
+        self.inside = {n.name for n in self.nodes if isinstance(n, (loops.Row, kernels.Tile, loops.Accumulator))}
         self.numbers = {node.name for node in self.nodes if isinstance(node, loops.Accumulator)}
         self.read: dict[str, set[Piece]] = {}
         self.written: dict[str, set[Piece]] = {}

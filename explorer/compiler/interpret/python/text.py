@@ -65,7 +65,7 @@ class Text:
         self.once = frozenset(name for name, times in defined.items() if times == 1)
         self.spans: dict[str, tuple[int, int]] = {}  # the smallest and largest value of indices, where they are known
         self.shapes: dict[str, tuple[int, ...]] = {}  # of arrays that the function makes
-        written = {node.target for node in nodes if isinstance(node, loops.Store | loops.Accumulate)}
+        written = {node.target for node in nodes if isinstance(node, (loops.Store, loops.Accumulate))}
         self.lists = indices - written - self.inner  # read as Python lists, which is the fastest
         self.changing = self.inner | {getattr(node, "target", "") for node in nodes}
         self.checks = is_guarding()
@@ -266,7 +266,7 @@ class Text:
             case _:
                 raise TypeError(f"not a statement of loops: {statement!r}")
         defined = self.result_of(statement)
-        if defined and isinstance(statement, loops.Load | loops.Compute) and self.wide(self.reads_of(statement)):
+        if defined and isinstance(statement, (loops.Load, loops.Compute)) and self.wide(self.reads_of(statement)):
             self.vectors.add(defined)
 
     def bound_index(self, index: loops.Index) -> None:

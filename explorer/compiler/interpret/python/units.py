@@ -53,7 +53,7 @@ class UnitText(Text):
                 self.receive(statement)
 
     def result_of(self, node: Node) -> str | None:
-        return node.target if isinstance(node, Increment | Reset) else super().result_of(node)
+        return node.target if isinstance(node, (Increment, Reset)) else super().result_of(node)
 
     def trips(self, bounds: str, loop: loops.For | Any) -> None:
         if loop.step == 1:

@@ -189,7 +189,7 @@ def _at_events(program: DlcProgram) -> dict[tuple[str, Event], list[AccessStatem
     """What the access unit does at each event, in order: who runs a program asks in every iteration."""
     found: dict[tuple[str, Event], list[AccessStatement]] = {}
     for statement in program.access:
-        if isinstance(statement, PushOp | StoreStream | Callback):
+        if isinstance(statement, (PushOp, StoreStream, Callback)):
             found.setdefault((statement.traversal, statement.event), []).append(statement)
     return found
 
@@ -367,7 +367,7 @@ def _verify_streams(
     for atom in used:
         if isinstance(atom, str) and atom not in types and atom not in fixed:
             raise VerificationError(f"{atom} is used before its definition: {print_access(statement)}")
-        if isinstance(statement, AluStream | AccStream | MemStream) and types.get(str(atom), ("", 1))[1] != 1:
+        if isinstance(statement, (AluStream, AccStream, MemStream)) and types.get(str(atom), ("", 1))[1] != 1:
             raise VerificationError(f"arithmetic on the vector {atom}: {print_access(statement)}")
     if isinstance(statement, PushOp) and statement.splat > 1 and types[statement.stream][1] > 1:
         raise VerificationError(f"a vector is no scalar to be repeated: {print_access(statement)}")

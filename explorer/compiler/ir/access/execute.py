@@ -56,7 +56,7 @@ class Reset(Node):
 
 def body_of(statement: Node) -> tuple[Node, ...]:
     """The statements inside a loop or a vector region."""
-    return statement.body if isinstance(statement, loops.For | Lanes) else ()
+    return statement.body if isinstance(statement, (loops.For, Lanes)) else ()
 
 
 def reads_of(statement: Node) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class Bounds:
         self.extents = {array.name: array.extents for array in arrays}
         self.indices = {array.name for array in arrays if array.type == "i32"}
         self.tiles = {node.name for node in arrays if isinstance(node, Tile)}
-        self.written = {node.target for node in nodes if isinstance(node, Store | Accumulate)} & self.indices
+        self.written = {node.target for node in nodes if isinstance(node, (Store, Accumulate))} & self.indices
         self.writes: dict[str, int] = {}  # how often an array was written up to here, as far as it matters
         self.of_tiles: set[int] = set()  # the atoms that were loaded from tiles
         self.fills = Fills(kernel, self.tiles & self.indices, self.affine)
@@ -385,7 +385,7 @@ class Bounds:
         for node in walk(self.kernel):
             if names.isdisjoint(reads_of(node)):
                 continue
-            if not isinstance(node, Load | Copy | Store | Accumulate):
+            if not isinstance(node, (Load, Copy, Store, Accumulate)):
                 return self.every
             for accessed, indices in _accesses(node):
                 found |= {e for at, e in zip(indices, self.extents[accessed], strict=False) if at in names}
@@ -409,7 +409,7 @@ class Bounds:
 
 def _targets(statement: Statement) -> set[str]:
     """The arrays that a statement writes."""
-    return {node.target for node in walk(statement) if isinstance(node, Store | Accumulate)}
+    return {node.target for node in walk(statement) if isinstance(node, (Store, Accumulate))}
 
 
 def _accesses(statement: Statement) -> Iterator[tuple[str, tuple[Atom, ...]]]:

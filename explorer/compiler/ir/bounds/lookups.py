@@ -70,7 +70,7 @@ def _accesses(kernel: Kernel) -> Iterator[tuple[str, tuple[Atom, ...]]]:
     for node in walk(kernel):
         if isinstance(node, Load) and node.buffer in buffers:
             yield node.buffer, node.indices
-        elif isinstance(node, Store | Accumulate) and node.target in buffers:
+        elif isinstance(node, (Store, Accumulate)) and node.target in buffers:
             yield node.target, node.indices
 
 

@@ -72,7 +72,7 @@ class _DlcBuilder(StatementBuilder):
 
     def mem_stream(self, meta: Meta, result: str, traversal: str, *parts: Any) -> dlc.MemStream:
         hints = [part.word for part in parts if isinstance(part, _Hint)]
-        operands: list[Any] = [part for part in parts if isinstance(part, str | int)]
+        operands: list[Any] = [part for part in parts if isinstance(part, (str, int))]
         buffer, index = operands
         return dlc.MemStream(
             result=result,
@@ -110,7 +110,7 @@ class _DlcBuilder(StatementBuilder):
         return dlc.PushOp(stream=stream, traversal=traversal, event=event, splat=splat, origin=self.origin(meta))
 
     def store_stream(self, meta: Meta, *parts: Any) -> dlc.StoreStream:
-        operands: list[Any] = [part for part in parts if isinstance(part, str | int)]
+        operands: list[Any] = [part for part in parts if isinstance(part, (str, int))]
         buffer, index, stream, traversal, event = operands
         return dlc.StoreStream(
             buffer=buffer,

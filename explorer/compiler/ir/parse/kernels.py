@@ -403,7 +403,7 @@ class _ScheduledBuilder(StatementBuilder):
         return atom
 
     def _atom(self, meta: Meta, value: Operand) -> Atom:
-        if isinstance(value, Expression | Element):
+        if isinstance(value, (Expression, Element)):
             raise self.refuse(meta, "this names its operands, as none of index arithmetic need")
         return value
 
@@ -412,7 +412,7 @@ class _ScheduledBuilder(StatementBuilder):
         before: list[InPlace] = []
         atoms: list[Atom] = []
         for value in values:
-            if not isinstance(value, Expression | Element):
+            if not isinstance(value, (Expression, Element)):
                 atoms.append(value)
                 continue
             inside, own = self._placed(meta, value.operands if isinstance(value, Expression) else value.indices)

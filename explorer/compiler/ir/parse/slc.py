@@ -71,7 +71,7 @@ class _SlcBuilder(StatementBuilder):
         )
 
     def slc_for(self, meta: Meta, *parts: Any) -> slc.SlcFor:
-        atoms = [part for part in parts if isinstance(part, str | int | _Masked)]
+        atoms = [part for part in parts if isinstance(part, (str, int, _Masked))]
         stream, lower, extent = cast("list[Any]", atoms)
         return slc.SlcFor(
             stream=stream.stream if isinstance(stream, _Masked) else stream,

@@ -25,7 +25,7 @@ PLACES = ("lower", "upper", "extent", "left", "right", "value", "kept", "indices
 
 def is_in_place(statement: Node) -> TypeGuard[Index | Load]:
     """Whether a statement has no line of its own: it stands where it is read."""
-    return isinstance(statement, Index | Load) and statement.result.startswith(IN_PLACE)
+    return isinstance(statement, (Index, Load)) and statement.result.startswith(IN_PLACE)
 
 
 def note_in_place(statement: Index | Load, known: dict[str, Text]) -> None:

@@ -84,7 +84,7 @@ class _Placing:
     def _taken(self, body: Sequence[Statement]) -> dict[str, InPlace]:
         """What goes where it is read, by name."""
         defined = {s.result: place for place, s in enumerate(body) if isinstance(s, InPlace)}
-        changes = list(accumulate(not isinstance(s, InPlace | Compute) for s in body))
+        changes = list(accumulate(not isinstance(s, (InPlace, Compute)) for s in body))
         taken: dict[str, InPlace] = {}
         ends: dict[str, int] = {}  # by name: where the statement is that it ends up in
         for place in reversed(range(len(body))) if defined else ():
@@ -115,7 +115,7 @@ class _Placing:
         if inside:
             statement = with_atoms(statement, self._names)
         found.append(
-            replace(statement, body=self._body(statement.body)) if isinstance(statement, Loop | Where) else statement
+            replace(statement, body=self._body(statement.body)) if isinstance(statement, (Loop, Where)) else statement
         )
 
     def _places(self, statement: Statement) -> tuple[Atom, ...]:

@@ -133,7 +133,7 @@ def print_steps(body: tuple[Statement, ...], depth: int, known: dict[str, Text])
             lines[-1] = Line(beside, lines[-1].origin)
         else:
             lines.append(Line("  " * depth + text, statement.origin))
-        if isinstance(last, Loop | Where):
+        if isinstance(last, (Loop, Where)):
             inside = print_steps(last.body, depth + 1, known)
             whole = f"{lines[-1].text}: {inside[0].text.lstrip()}" if len(inside) == 1 else ""
             if whole and inside[0].origin == statement.origin and len(whole) <= LINE + 2 * depth:
@@ -146,7 +146,7 @@ def _head(statement: Statement, known: dict[str, Text]) -> tuple[str, Statement]
     """The text of a statement, and of the loops and conditions in it that have nothing but one another inside; and the
     innermost of these."""
     text = _text(statement, known)
-    while isinstance(statement, Loop | Where) and (inner := _only(statement, known)) is not None:
+    while isinstance(statement, (Loop, Where)) and (inner := _only(statement, known)) is not None:
         shown = _text(inner, known)
         longer = f"{text}, {shown.partition(' ')[2]}" if type(inner) is type(statement) else f"{text} {shown}"
         if len(longer) > LINE:

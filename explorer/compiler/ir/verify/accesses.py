@@ -58,7 +58,20 @@ def _found_in(node: Node) -> tuple[str, ...]:
     return ()
 
 
-Known = tuple[ScheduledKernel, tuple[Fact, ...], tuple[tuple[str, Contents], ...]]
+class Known:
+    """A kernel with what is known of its arrays: a key whose hash, of all of a kernel's nodes, is made once."""
+
+    def __init__(self, *known: object) -> None:
+        self._known = known
+        self._hash = hash(known)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self._hash == other._hash and self._known == other._known
+
+
 _SHOWN: dict[Known, Mapping[str, Contents]] = {}
 """What kernels store that have been shown to be inside, the latest ones: most of a text's stay as they are from one
 compilation to the next."""
@@ -70,7 +83,8 @@ def _followed(
 ) -> tuple[tuple[Unproved, ...], Mapping[str, Contents]]:
     """A kernel's accesses that are not shown to be inside, and what it stores in arrays and tiles of indices, where
     `earlier` ones have stored in its arrays."""
-    shown = _SHOWN.get((kernel, facts, earlier))
+    known = Known(kernel, facts, earlier)
+    shown = _SHOWN.get(known)
     if shown is not None:
         return (), shown
     held: Mapping[str, Contents] = {}
@@ -83,7 +97,7 @@ def _followed(
     if not unproved:
         if len(_SHOWN) == MOST_SHOWN:
             del _SHOWN[next(iter(_SHOWN))]
-        _SHOWN[kernel, facts, earlier] = contents
+        _SHOWN[known] = contents
     return unproved, contents
 
 

@@ -108,7 +108,7 @@ def _verify_scope(body: tuple[Statement, ...], known: set[str], writable: set[st
         for name in reads_of(statement):
             if name not in known:
                 raise broken(statement, f"{name} is used before its definition")
-        if isinstance(statement, Accumulate | Store | Multiply) and statement.target not in writable:
+        if isinstance(statement, (Accumulate, Store, Multiply)) and statement.target not in writable:
             raise broken(statement, f"{statement.target} may not be written")
         defined = result_of(statement)
         if defined is not None and defined in known:
@@ -116,10 +116,10 @@ def _verify_scope(body: tuple[Statement, ...], known: set[str], writable: set[st
         if defined is not None:
             known.add(defined)
             own.add(defined)
-        if isinstance(statement, Loop | Where):
+        if isinstance(statement, (Loop, Where)):
             _verify_scope(statement.body, known, writable)
             known.discard(defined or "")
-        elif isinstance(statement, Tile | Accumulator):
+        elif isinstance(statement, (Tile, Accumulator)):
             writable.add(statement.name)
     known -= own
     writable -= own
@@ -194,7 +194,7 @@ def _verify_parts(kernel: ScheduledKernel, reduce: Reduce) -> None:
     if "warp" not in {loop.bind for loop in shared_loops(around[0])}:
         raise broken(reduce, f"{reduce.parts} is not a warp's own")
     for statement, _ in statements(kernel):
-        if isinstance(statement, Tile | Reduce):
+        if isinstance(statement, (Tile, Reduce)):
             continue
         if reduce.parts in (*reads_of(statement), getattr(statement, "target", "")):
             raise broken(reduce, f"{reduce.parts} is there for the parts of sums alone")
@@ -203,7 +203,7 @@ def _verify_parts(kernel: ScheduledKernel, reduce: Reduce) -> None:
 def _verify_copy(kernel: ScheduledKernel, copy: Copy) -> None:
     """From an array that stays as it is, to a tile of numbers in shared memory."""
     tiles = {node.name: node for node in walk(kernel) if isinstance(node, Tile)}
-    written = {node.target for node in walk(kernel) if isinstance(node, Store | Accumulate)}
+    written = {node.target for node in walk(kernel) if isinstance(node, (Store, Accumulate))}
     target, read = tiles.get(copy.target), {buffer.name for buffer in kernel.buffers if buffer.type == "f32"} - written
     if target is None or target.memory != "shared" or target.type != "f32":
         raise broken(copy, f"{copy.target} is no tile of numbers in shared memory")
@@ -347,7 +347,7 @@ class _Vectors:
         """Looks at what is added, in vector loops, to what is declared outside them."""
         vectors: dict[str, int] = {}  # by accumulator and tile: how many vector loops are around it
         for statement, path in statements(self.kernel):
-            if isinstance(statement, Accumulator | Tile | Accumulate):
+            if isinstance(statement, (Accumulator, Tile, Accumulate)):
                 around = sum(isinstance(step, Loop) and step.step > 1 for step in path)
                 if not isinstance(statement, Accumulate):
                     vectors[statement.name] = around

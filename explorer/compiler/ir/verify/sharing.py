@@ -80,7 +80,7 @@ def statements(kernel: ScheduledKernel) -> list[tuple[Statement, Path]]:
 def _with_paths(body: Sequence[Statement], path: Path) -> Iterator[tuple[Statement, Path]]:
     for statement in body:
         yield statement, path
-        if isinstance(statement, Loop | Where):
+        if isinstance(statement, (Loop, Where)):
             yield from _with_paths(statement.body, (*path, statement))
 
 
@@ -131,7 +131,7 @@ def dependences(kernel: ScheduledKernel) -> dict[str, frozenset[str]]:
         elif name is not None:
             own = (name,) if isinstance(statement, Loop) else ()
             found[name] = _union(found, reads_of(statement)).union(own)
-        elif isinstance(statement, Store | Accumulate) and statement.target in kept:
+        elif isinstance(statement, (Store, Accumulate)) and statement.target in kept:
             found[statement.target] = _union(found, (statement.target, *reads_of(statement)))
     return found
 

@@ -169,14 +169,14 @@ def _touched_sums(kernel: ScheduledKernel) -> dict[int, set[str]]:
     """By the identity of each statement that touches or declares accumulators and register tiles, or has one that does
     inside it, those that are touched."""
     touched: dict[int, set[str]] = {}
-    sums = {node.name for node in walk(kernel) if isinstance(node, Accumulator | Tile)}
+    sums = {node.name for node in walk(kernel) if isinstance(node, (Accumulator, Tile))}
     if not sums:
         return touched
     for statement, path in statements(kernel):
         names = {name for name in reads_of(statement) if name in sums}
         if isinstance(statement, Store) and statement.target in sums:
             names.add(statement.target)
-        if names or isinstance(statement, Accumulator | Tile):
+        if names or isinstance(statement, (Accumulator, Tile)):
             for block in (*path, statement):
                 touched.setdefault(id(block), set()).update(names)
     return touched

@@ -406,4 +406,4 @@ class Elaborator:
 def _may_return(definition: syntax.Definition) -> bool:
     """Whether a line that did not parse may be the definition's `return`, or one is reported in a loop."""
     statements = syntax.walk_statements(definition.statements)
-    return any(isinstance(statement, syntax.Broken | syntax.Return) for statement in statements)
+    return any(isinstance(statement, (syntax.Broken, syntax.Return)) for statement in statements)

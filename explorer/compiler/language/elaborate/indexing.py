@@ -62,7 +62,7 @@ def take_rows(elaborator: Elaborator, node: syntax.Index, base: Entity | None) -
 def _trailing_numbers(base: Entity | None, indices: list[Entity | None]) -> int:
     """How many indices, behind those of a tensor's sets, are numbers: elements of a row's first dimensions."""
     rows = len(base.tensor.sets) if isinstance(base, Table) else 0
-    behind = indices[rows:] if isinstance(base, Table | Row) else []
+    behind = indices[rows:] if isinstance(base, (Table, Row)) else []
     return len(behind) if all(isinstance(index, Constant) for index in behind) else 0
 
 

@@ -126,7 +126,7 @@ class Loops:
         return {
             name: message.format(name)
             for name, entity in self._elaborator.scope.items()
-            if isinstance(entity, Index | Given) or (isinstance(entity, Row) and index_set(entity.depends) != "unit")
+            if isinstance(entity, (Index, Given)) or (isinstance(entity, Row) and index_set(entity.depends) != "unit")
         }
 
     def is_free(self, variable: syntax.Name) -> bool:
@@ -443,7 +443,7 @@ class Loops:
             return letter if is_set else self._set_read(letter, nodes)
         sets = self.letters[letter]
         for node in nodes:
-            if isinstance(node, syntax.Data | syntax.Attribute) and isinstance(node.base, syntax.Name):
+            if isinstance(node, (syntax.Data, syntax.Attribute)) and isinstance(node.base, syntax.Name):
                 named = [entry for entry in sets if (entry, node.name.text) in self.elements.data]
                 if node.base.text == letter and named:
                     return named[-1]

@@ -64,7 +64,7 @@ class Reductions:
             "'{}' is the variable of a reduction, which has ended",
             lambda: elaborator.value(element.element, elaborator.expression(element.element)),
         )
-        if not isinstance(inner, Row | Constant):
+        if not isinstance(inner, (Row, Constant)):
             return None
         row = elaborator.operations.builder.row(inner)
         level = entered.level

@@ -64,4 +64,6 @@ def _lark() -> Lark:
     tables = folder / "__pycache__" / f"grammar.{sys.implementation.cache_tag}.tables"
     cache = not sys.dont_write_bytecode and str(tables)
     options: dict[str, Any] = {"postlex": WholeTokens(), "transformer": TreeBuilder(), "cache": cache}
-    return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=True, **options)
+    made = Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=True, **options)
+    made.lexer = made._build_lexer()  # else each text has one built, which takes longer than reading the text
+    return made

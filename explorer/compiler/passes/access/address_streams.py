@@ -132,7 +132,7 @@ class _Addressing:
 
     def _statement(self, statement: Node) -> Iterator[Node]:
         """A statement of the execute unit, behind what is left for it to compute of an address."""
-        if isinstance(statement, loops.For | Lanes):
+        if isinstance(statement, (loops.For, Lanes)):
             body = tuple(inner for each in body_of(statement) for inner in self._statement(each))
             yield replace(statement, body=cast("tuple[loops.Statement, ...]", body))
             return

@@ -23,7 +23,7 @@ from explorer.compiler.report import Report
 @each_program
 def align_queues(program: slc.SlcProgram, report: Report) -> slc.SlcProgram:
     """The program with nothing but whole vectors in its data queue, if there are vectors at all."""
-    widths = {n.vector for n in walk(program) if isinstance(n, slc.BufStream | slc.ToVal)} - {1}
+    widths = {n.vector for n in walk(program) if isinstance(n, (slc.BufStream, slc.ToVal))} - {1}
     if not widths:
         report.refused(f"{program.name}: no vector crosses the queue, so nothing is out of line")
         return program

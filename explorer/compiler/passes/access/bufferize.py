@@ -66,7 +66,7 @@ class _Bufferization:
         over the parts of the record where it is too long, `around` being the words that callbacks beside it take."""
         name = loop.stream.removeprefix("%")
         callbacks = [item for item in loop.body if isinstance(item, slc.Callback)]
-        streams = {s.result for s in loop.body if isinstance(s, slc.MemStream | slc.AluStream)}
+        streams = {s.result for s in loop.body if isinstance(s, (slc.MemStream, slc.AluStream))}
         conversions = [s for c in callbacks for s in c.body if isinstance(s, slc.ToVal)]
         buffered = [c for c in conversions if c.stream in streams]
         reason, parts = self._reason(loop, callbacks, buffered), 0

@@ -106,7 +106,7 @@ class _Decoupling:
 
     def _stream(self, statement: loops.Statement, scope: _Scope) -> slc.MemStream | slc.AluStream | None:
         """The statement as a stream, where it is a read-only load or index arithmetic on streams."""
-        if not isinstance(statement, loops.Load | loops.Index):
+        if not isinstance(statement, (loops.Load, loops.Index)):
             return None
         atoms = statement.indices if isinstance(statement, loops.Load) else statement.operands
         if not all(self._known(atom, scope) for atom in atoms):

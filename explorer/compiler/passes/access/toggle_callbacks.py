@@ -40,7 +40,7 @@ class _Toggling:
             for item in inner
             if isinstance(item, slc.MemStream) and item.buffer in self.indices and item.indices == (position,)
         ]
-        first = next((i for i in inner if isinstance(i, slc.SlcFor | slc.Callback)), None)
+        first = next((i for i in inner if isinstance(i, (slc.SlcFor, slc.Callback))), None)
         for coordinate in coordinates:
             conversion = self._result_place(inner, coordinate)
             if conversion is None:
@@ -64,7 +64,7 @@ class _Toggling:
         name = conversions[0].result
         readers = [n for n in nodes if name in loops.reads_of(n)]
         places = all(
-            isinstance(n, loops.Store | loops.Accumulate) and n.target in self.outputs and name not in n.operands
+            isinstance(n, (loops.Store, loops.Accumulate)) and n.target in self.outputs and name not in n.operands
             for n in readers
         )
         return conversions[0] if places and readers else None

@@ -100,7 +100,7 @@ class _Vectorization:
                 test.index(item.result, item.function, item.operands)
             case slc.StoreStream():
                 test.store(item.buffer, item.indices)
-        return isinstance(item, slc.MemStream | slc.AluStream) and item.result not in test.varying
+        return isinstance(item, (slc.MemStream, slc.AluStream)) and item.result not in test.varying
 
     def _width(self, callbacks: list[slc.Callback]) -> int:
         """How many lanes a loop gets: fewer where a callback takes so many streams that vectors of all of them, of the

@@ -91,19 +91,19 @@ class _Compaction:
 
     def _worth_moving(self, value: Value) -> bool:
         """Products, and what is computed from moved values alone; a gather costs as much here as there."""
-        if isinstance(value.operator, Segment | Gather):
+        if isinstance(value.operator, (Segment, Gather)):
             return False
         if sums(value):
             return True
-        if not isinstance(value.operator, Elementwise | Contract) or home_of(value.depends) is None:
+        if not isinstance(value.operator, (Elementwise, Contract)) or home_of(value.depends) is None:
             return False
         inputs = [self._original(name) for name in operands(value.operator)]
-        varying = [v for v in inputs if not isinstance(v.operator, Constant | Gather)]
+        varying = [v for v in inputs if not isinstance(v.operator, (Constant, Gather))]
         return bool(varying) and all(v.name in self.moved for v in varying)
 
     def _unbounded(self, value: Value) -> str:
         """A function that would be computed on the smaller set and may be infinite there; "" where there is none."""
-        if value.name in self.moved or value.index_set != "edge" or isinstance(value.operator, Segment | Gather):
+        if value.name in self.moved or value.index_set != "edge" or isinstance(value.operator, (Segment, Gather)):
             return ""
         operator = value.operator
         if isinstance(operator, Elementwise) and not FUNCTIONS[operator.function].finite:

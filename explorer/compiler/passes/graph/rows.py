@@ -58,7 +58,7 @@ def _costly_vectors(graph: Graph, stored: set[str]) -> set[str]:
 def _wants_row(value: Value, readers: list[Value], places: set[str]) -> bool:
     if not value.shape:
         return False
-    if isinstance(value.operator, Concat | Segment):
+    if isinstance(value.operator, (Concat, Segment)):
         return True
     shared = value.index_set == "batch" and any(reader.index_set == "negative" for reader in readers)
     if shared and len(value.shape) == 1:

@@ -112,7 +112,7 @@ def _computed_often(graph: Graph, stored: set[str], places: dict[str, set[tuple[
     chosen: set[str] = set()
     needed: dict[str, frozenset[str] | None] = {}  # what a loop computes for a value; None: too much to be counted
     for value in graph.values:
-        inside = () if isinstance(value.operator, Gather | Segment) else operands(value.operator)
+        inside = () if isinstance(value.operator, (Gather, Segment)) else operands(value.operator)
         parts = [needed[name] for name in inside]
         within = None if None in parts else frozenset((value.name,)).union(*filter(None, parts))
         many = within is None or len(within) > MOST_COMPUTED

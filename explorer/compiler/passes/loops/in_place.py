@@ -34,7 +34,7 @@ class _InPlace:
         self.extents = {buffer.name: buffer.extents for buffer in kernel.buffers if buffer.kind == "output"}
         self.uses: dict[str, list[loops.Statement]] = {}  # by row, accumulator or array, in order
         for node in walk(kernel):
-            if isinstance(node, loops.Load | loops.Store | loops.Accumulate):
+            if isinstance(node, (loops.Load, loops.Store, loops.Accumulate)):
                 self.uses.setdefault(loops.array_of(node), []).append(node)
         self.changed = False
 

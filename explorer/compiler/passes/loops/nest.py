@@ -106,7 +106,7 @@ class Nest:
 
     def _fill_row(self, value: g.Value, home: Scope) -> Target:
         """Computes a whole value into a row at its position."""
-        computed = isinstance(value.operator, g.Contract | g.Segment)
+        computed = isinstance(value.operator, (g.Contract, g.Segment))
         target = Target(self.names.new("y" if computed else "q"))
         home.add(loops.Row(name=target.name, extents=value.shape, origin=value.origin))
         self._fill_whole(value, target, home)

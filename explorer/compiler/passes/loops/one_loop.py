@@ -71,7 +71,7 @@ class _Block:
 @once
 def _changing(kernel: loops.Kernel) -> frozenset[str]:
     """The accumulators and rows of a kernel."""
-    return frozenset(node.name for node in walk(kernel) if isinstance(node, loops.Accumulator | loops.Row))
+    return frozenset(node.name for node in walk(kernel) if isinstance(node, (loops.Accumulator, loops.Row)))
 
 
 class Merging:
@@ -311,7 +311,7 @@ def _times_added(body: Sequence[loops.Statement], name: str, around: tuple[str, 
     for statement in body:
         if isinstance(statement, loops.For):
             times += _times_added(statement.body, name, (*around, statement.variable))
-        elif isinstance(statement, loops.Accumulate | loops.Store) and statement.target == name:
+        elif isinstance(statement, (loops.Accumulate, loops.Store)) and statement.target == name:
             times += 1 if set(around) <= set(statement.indices) else 2
     return min(times, 2)
 

@@ -60,7 +60,7 @@ def _maximum(body: Sequence[loops.Statement], at: int) -> Maximum | None:
     """The maximum that the loop at that place finds, if that is all it does."""
     loop = body[at]
     assert isinstance(loop, loops.For)
-    writes = [node for node in walk(loop) if isinstance(node, loops.Accumulate | loops.Store | loops.Row)]
+    writes = [node for node in walk(loop) if isinstance(node, (loops.Accumulate, loops.Store, loops.Row))]
     if len(writes) != 1 or not isinstance(writes[0], loops.Accumulate) or writes[0].reduction != "max":
         return None
     name = writes[0].target
@@ -101,7 +101,7 @@ def _proportional(largest: Maximum, loop: loops.For, kernel: loops.Kernel) -> se
             of_max.add(node.result)
         elif isinstance(node, loops.Load) and node.buffer in found:
             found.add(node.result)
-        elif isinstance(node, loops.Compute | loops.Accumulate | loops.Store):
+        elif isinstance(node, (loops.Compute, loops.Accumulate, loops.Store)):
             inputs = [atom for atom in node.operands if atom in of_max | found | shifted]
             made = node.result if isinstance(node, loops.Compute) else node.target
             if not inputs:
@@ -116,7 +116,7 @@ def _proportional(largest: Maximum, loop: loops.For, kernel: loops.Kernel) -> se
             else:
                 raise Refusal(f"{loops.print_statement(node)} is not proportional to exp(-{largest.name})")
     for node in walk(loop):
-        if isinstance(node, loops.Accumulate | loops.Store) and node.target in found:
+        if isinstance(node, (loops.Accumulate, loops.Store)) and node.target in found:
             zero = isinstance(node, loops.Store) and node.operands == (0.0,)
             if not zero and found.isdisjoint(node.operands):
                 raise Refusal(f"{loops.print_statement(node)} is not proportional to exp(-{largest.name})")
@@ -255,7 +255,7 @@ def _check_starts(body: Sequence[loops.Statement], sums: Sequence[Sums]) -> None
         for node in walk(statement):
             if isinstance(node, loops.Accumulator) and node.name in targets and node.start != 0:
                 raise Refusal(f"{node.name} starts from {node.start}")
-            if isinstance(node, loops.Store | loops.Accumulate) and node.target in targets and node.operands != (0.0,):
+            if isinstance(node, (loops.Store, loops.Accumulate)) and node.target in targets and node.operands != (0.0,):
                 raise Refusal(f"{node.target} holds more than these sums")
 
 

@@ -23,7 +23,7 @@ def unpack(program: loops.Kernel | Module, report: Report) -> loops.Kernel | Mod
     for packing in program.packed:
         bodies = [_apart(kernel, packing) for kernel in kernels]
         stores = [node for body in bodies for statement in body for node in walk(statement)]
-        order = [loops.array_of(node) for node in stores if isinstance(node, loops.Store | loops.Accumulate)]
+        order = [loops.array_of(node) for node in stores if isinstance(node, (loops.Store, loops.Accumulate))]
         kernels = [_with_arrays(kernel, body, packing, order) for kernel, body in zip(kernels, bodies, strict=True)]
         report.did(f"{', '.join(packing.scalars)} out of {packing.vectors} until it is scheduled")
     return replace(program, programs=tuple(kernels))

@@ -107,7 +107,7 @@ class Elements:
         """Whether a statement touches no element but those of the span's rows."""
         if isinstance(statement, loops.Index):
             return variable not in statement.operands
-        if not isinstance(statement, loops.Load | loops.Store | Accumulate) or variable not in statement.indices:
+        if not isinstance(statement, (loops.Load, loops.Store, Accumulate)) or variable not in statement.indices:
             return True
         extents = {buffer.name: buffer.extents for buffer in self.plan.kernel.buffers}
         array = statement.buffer if isinstance(statement, loops.Load) else statement.target

@@ -66,7 +66,7 @@ def _phases(elements: Elements, by: RowsBy) -> None:
     steps.did(*(f"sum what edges add to {gather.table} by {gather.chosen}" for gather in added))
     waited = True
     for place, phase in enumerate(plan.phases):
-        if not (waited or isinstance(phase, loops.Store | loops.Accumulate)):
+        if not (waited or isinstance(phase, (loops.Store, loops.Accumulate))):
             steps.barrier()  # before rows are staged where those of the last phase were
         match phase:
             case Product():

@@ -143,7 +143,7 @@ class _Fission:
         """The kernels in order; none where a sum does not begin with zeros or is added to otherwise."""
         sums = [name for s in self.body if is_long(self.kernel, s) for name in written_names([s])]
         body = self.without_clears()
-        declared = {s.name: s for s in body if isinstance(s, loops.Row | loops.Accumulator)}
+        declared = {s.name: s for s in body if isinstance(s, (loops.Row, loops.Accumulator))}
         others = [s for s in body if not is_long(self.kernel, s)]
         starts = [s.start for name in sums if isinstance(s := declared.get(name), loops.Accumulator)]
         if set(sums) & written_names(others) or len(set(sums)) < len(sums) or any(starts):
@@ -176,7 +176,7 @@ class _Fission:
             elif is_long(self.kernel, statement):
                 sums.append(_Group(stage, True, [statement]))
                 stages |= {name: max(stages.get(name, 0), stage + 1) for name in written}
-            elif not isinstance(statement, loops.Row | loops.Accumulator):
+            elif not isinstance(statement, (loops.Row, loops.Accumulator)):
                 rest.setdefault(stage, _Group(stage, False)).statements.append(statement)
                 stages |= dict.fromkeys(written, stage)
         return sorted([*rest.values(), *sums], key=lambda group: (group.stage, group.long))

@@ -77,7 +77,7 @@ def _of_candidates(kernel: loops.Kernel, rows: loops.For, statement: loops.State
         return False
     shaped = {buffer.name for buffer in kernel.buffers if buffer.extents[:2] == (rows.extent, count)}
     at = (rows.variable, statement.variable)
-    nodes = [node for node in walk(statement) if isinstance(node, loops.Load | loops.Store)]
+    nodes = [node for node in walk(statement) if isinstance(node, (loops.Load, loops.Store))]
     return any(loops.array_of(node) in shaped and node.indices[:2] == at for node in nodes)
 
 
@@ -185,7 +185,7 @@ class _Flattening:
         first, second = loop.body[:at], loop.body[at:]
         body, added = loop.body, list[Buffer]()
         for row in [statement for statement in first if isinstance(statement, loops.Row)]:
-            writes = [n for s in loop.body for n in walk(s) if isinstance(n, loops.Store | loops.Accumulate)]
+            writes = [n for s in loop.body for n in walk(s) if isinstance(n, (loops.Store, loops.Accumulate))]
             stores = [isinstance(write, loops.Store) for write in writes if write.target == row.name]
             if row.name in names_read(second) and all(stores) and row.name not in written_names(second):
                 added.append(array_of_each(kernel, row, loop.extent, self.names))

@@ -170,7 +170,7 @@ class _Rows:
         before = tuple(statement for statement in self.segment.body if statement is not self.sums)
         used = slice_for(tuple(s for s in before if pure(s)), (self.sums,))
         read = names_read((*used, self.sums))
-        crossing = [s for s in before if isinstance(s, loops.Row | loops.Accumulator) and s.name in read]
+        crossing = [s for s in before if isinstance(s, (loops.Row, loops.Accumulator)) and s.name in read]
         rows = closure(before, {statement.name for statement in crossing})
         place = self._place(rows)
         if not crossing or place is None:

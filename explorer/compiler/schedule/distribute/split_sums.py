@@ -79,7 +79,7 @@ class _Sum:
 
 def _sums_of(kernel: loops.Kernel, body: Body) -> Iterator[_Sum]:
     """The segments that do nothing but add to one target of their own, which starts with zeros."""
-    declared = {s.name: s for s in body if isinstance(s, loops.Row | loops.Accumulator)}
+    declared = {s.name: s for s in body if isinstance(s, (loops.Row, loops.Accumulator))}
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     writers: dict[str, list[loops.Statement]] = {}
     for statement in body:

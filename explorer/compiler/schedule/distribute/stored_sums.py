@@ -26,7 +26,7 @@ def stored_sums(kernel: loops.Kernel, row: str, body: Body, sums: Sequence[loops
     """The body of the iteration `row` with what these statements sum only to store it summed in the output itself."""
     outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
     targets = written_names(sums)
-    for declared in [s for s in body if isinstance(s, loops.Row | loops.Accumulator) and s.name in targets]:
+    for declared in [s for s in body if isinstance(s, (loops.Row, loops.Accumulator)) and s.name in targets]:
         found = _copy_of(kernel, row, body, declared)
         if found is None or found.output not in outputs:
             continue

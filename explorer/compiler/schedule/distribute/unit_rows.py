@@ -71,7 +71,7 @@ def _rows(kernel: loops.Kernel, statement: loops.Statement) -> int:
     nodes = list(walk(statement))
     stores = [node for node in nodes if isinstance(node, loops.Store)]
     variables = {loop.variable for loop in around}
-    if any(isinstance(node, loops.Row | loops.Accumulator | loops.Accumulate) for node in nodes):
+    if any(isinstance(node, (loops.Row, loops.Accumulator, loops.Accumulate)) for node in nodes):
         return 1
     if any(variables - set(store.indices) for store in stores):
         return 1

@@ -60,7 +60,7 @@ def _disturb(before: set[Touch], after: set[Touch]) -> bool:
 
 def _touches(statement: Statement, arrays: frozenset[str], loop: Loop | None) -> set[Touch]:
     """What a statement and those below it do to the arrays; `loop` is the one around it that lanes share, if any."""
-    if isinstance(statement, Loop | Where):
+    if isinstance(statement, (Loop, Where)):
         shared = isinstance(statement, Loop) and statement.bind == "lane"
         inner = statement if shared and isinstance(statement, Loop) else loop
         return set().union(*(_touches(child, arrays, inner) for child in statement.body))
@@ -78,6 +78,6 @@ def _touches(statement: Statement, arrays: frozenset[str], loop: Loop | None) ->
 def holds_barriers(body: Sequence[Statement]) -> bool:
     """Whether lanes wait for one another anywhere in these statements."""
     return any(
-        isinstance(statement, Barrier) or (isinstance(statement, Loop | Where) and holds_barriers(statement.body))
+        isinstance(statement, Barrier) or (isinstance(statement, (Loop, Where)) and holds_barriers(statement.body))
         for statement in body
     )

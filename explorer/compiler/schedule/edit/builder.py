@@ -325,5 +325,5 @@ def arrays_of(node: Node) -> tuple[str, ...]:
 def _exchange(statement: loops.Statement, names: Mapping[str, Atom]) -> kernels.Statement:
     """A statement that is no loop with atoms exchanged, among them names for numbers."""
     exchanged = rename(statement, cast(Mapping[str, str], names))  # it puts atoms of any kind in the place of names
-    assert not isinstance(exchanged, loops.For | loops.Row)
+    assert not isinstance(exchanged, (loops.For, loops.Row))
     return exchanged

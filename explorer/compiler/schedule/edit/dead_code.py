@@ -44,23 +44,23 @@ def without_unread(kernel: ScheduledKernel) -> ScheduledKernel:
 
 def _read(node: Node) -> tuple[str, ...]:
     """The names that a statement reads, but what it only adds to."""
-    if not isinstance(node, loops.Accumulate | Reduce) or isinstance(node, AtomicAccumulate):
+    if not isinstance(node, (loops.Accumulate, Reduce)) or isinstance(node, AtomicAccumulate):
         return reads_of(node)
     return tuple(name for name in reads_of(node) if name != node.target)
 
 
 def _target(node: Node) -> str:
-    return node.target if isinstance(node, loops.Store | loops.Accumulate | Reduce) else ""
+    return node.target if isinstance(node, (loops.Store, loops.Accumulate, Reduce)) else ""
 
 
 def _is_own(node: Node) -> bool:
     """Whether what a statement defines is its thread's alone, and defining it does nothing else."""
-    scalar = isinstance(node, loops.Index | loops.Compute | loops.Load | loops.Accumulator | Search)
+    scalar = isinstance(node, (loops.Index, loops.Compute, loops.Load, loops.Accumulator, Search))
     return scalar or (isinstance(node, Tile) and node.memory == "register")
 
 
 def _kept(statement: Statement, unread: set[str]) -> Body:
     """The statement, or nothing where it defines or writes something unread, or has nothing inside."""
-    empty = isinstance(statement, Loop | Where) and not statement.body
+    empty = isinstance(statement, (Loop, Where)) and not statement.body
     gone = _is_own(statement) and result_of(statement) in unread
     return () if empty or gone or _target(statement) in unread else (statement,)

@@ -99,14 +99,14 @@ class Batch:
         """The statement under a new name, reading new names."""
         renewed = rename(statement, self.fresh)
         self.fresh[statement.result] = self.names.new(statement.result)
-        assert isinstance(renewed, loops.Index | loops.Load)
+        assert isinstance(renewed, (loops.Index, loops.Load))
         return replace(renewed, result=self.fresh[statement.result])
 
     def _kept(self, load: loops.Load, around: tuple[kernels.Loop, ...], loads: list[kernels.Statement]) -> loops.Load:
         """Adds to the loads the one into a tile; the load from there."""
         tile, result = self.names.new(f"{load.result}s"), self.names.new(load.result)
         extents = tuple(loop.extent for loop in around)
-        assert all(isinstance(extent, str | int) for extent in extents)
+        assert all(isinstance(extent, (str, int)) for extent in extents)
         self.parts.tiles.append(
             kernels.Tile(name=tile, extents=(self.size, *extents), memory="register", origin=load.origin)  # type: ignore[arg-type]
         )
@@ -150,7 +150,7 @@ def in_batches(
 
     Raises ValueError where its loads cannot come first."""
     batch = Batch(loop.body, loop.variable, size, buffers, names)
-    assert isinstance(loop.extent, str | int)
+    assert isinstance(loop.extent, (str, int))
     extent = loop.extent
 
     write = Writer.named(names, loop.origin)

@@ -147,7 +147,7 @@ def first_extents(kernel: loops.Kernel, body: Body, index: str) -> set[Extent]:
 def only_adds(body: Iterable[loops.Statement], target: str, row: str = "") -> bool:
     """Whether all that statements do with a target is to sum in it; in its `row`, where one is given."""
     nodes = [node for statement in body for node in walk(statement)]
-    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == target]
+    writes = [n for n in nodes if isinstance(n, (loops.Store, loops.Accumulate)) and n.target == target]
     return target not in {name for node in nodes for name in inputs_of(node)} and all(
         isinstance(n, loops.Accumulate) and n.reduction == "sum" and (not row or n.indices[:1] == (row,))
         for n in writes

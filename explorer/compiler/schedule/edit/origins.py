@@ -23,7 +23,7 @@ WRITES = (loops.Store, loops.Accumulate, kernels.Reduce, kernels.Multiply, kerne
 def around(body: Sequence[kernels.Statement], strategy: Origin) -> tuple[tuple[kernels.Statement, ...], Origin]:
     """A body, of which the statements of the strategy's own origin get that of what they are there for, and the origin
     of the loop or the condition around it."""
-    own = {s.name for s in body if isinstance(s, kernels.Tile | loops.Accumulator)}
+    own = {s.name for s in body if isinstance(s, (kernels.Tile, loops.Accumulator))}
     primaries = {s.origin[0] for s in body if isinstance(s, WRITES) and s.origin and not _stays(s, own)}
     if isinstance(strategy[0], Made):  # what serves the strategy alone needs no name of its own
         primaries = {each for each in primaries if isinstance(each, Span)}
@@ -35,6 +35,6 @@ def around(body: Sequence[kernels.Statement], strategy: Origin) -> tuple[tuple[k
 
 def _stays(statement: kernels.Statement, own: set[str]) -> bool:
     """Whether all that a statement writes is declared beside it."""
-    if isinstance(statement, kernels.Reduce | kernels.Multiply):
+    if isinstance(statement, (kernels.Reduce, kernels.Multiply)):
         return statement.target in own
     return bool(written := written_in(statement)) and written <= own

@@ -60,7 +60,7 @@ def names_of(kernel: ScheduledKernel) -> Names:
 
 def _union(names: Callable[[Node], frozenset[str]], node: Node) -> frozenset[str]:
     """What is known of the statements in a node's body, together; they are asked once each."""
-    return NOTHING.union(*map(names, node.body)) if isinstance(node, Loop | Where | ScheduledKernel) else NOTHING
+    return NOTHING.union(*map(names, node.body)) if isinstance(node, (Loop, Where, ScheduledKernel)) else NOTHING
 
 
 @once
@@ -73,7 +73,7 @@ def loops_in(statement: Node) -> frozenset[str]:
 @once
 def touched_in(node: Node) -> frozenset[str]:
     """The arrays of which elements are read or written at and below a node."""
-    if isinstance(node, Loop | Where | ScheduledKernel):
+    if isinstance(node, (Loop, Where, ScheduledKernel)):
         return _union(touched_in, node)
     access = access_of(node)
     return NOTHING if access is None else frozenset((array_of(access),))
@@ -86,7 +86,7 @@ def tiles_in(statement: Node) -> tuple[Tile, ...]:
 
 @once
 def _tiles_below(statement: Node) -> tuple[Tile, ...]:
-    return tuple(chain.from_iterable(map(tiles_in, statement.body))) if isinstance(statement, Loop | Where) else ()
+    return tuple(chain.from_iterable(map(tiles_in, statement.body))) if isinstance(statement, (Loop, Where)) else ()
 
 
 def tiles_of(kernel: ScheduledKernel) -> tuple[Tile, ...]:
@@ -99,7 +99,7 @@ def edit(body: Body, change: Callable[[Statement], Iterable[Statement]]) -> Body
     stays the same object."""
     edited: list[Statement] = []
     for statement in body:
-        if isinstance(statement, Loop | Where):
+        if isinstance(statement, (Loop, Where)):
             inner = edit(statement.body, change)
             if len(inner) != len(statement.body) or any(map(is_not, inner, statement.body)):
                 statement = replace(statement, body=inner)
@@ -117,7 +117,7 @@ def edit_loops(body: Body, variables: frozenset[str], change: Callable[[Loop], I
     """`edit` of the loops of these variables: statements that hold none of them are passed over."""
     edited: list[Statement] = []
     for statement in body:
-        if not isinstance(statement, Loop | Where) or variables.isdisjoint(loops_in(statement)):
+        if not isinstance(statement, (Loop, Where)) or variables.isdisjoint(loops_in(statement)):
             edited.append(statement)
             continue
         inner = edit_loops(statement.body, variables, change)
@@ -133,7 +133,7 @@ def find_loop(kernel: ScheduledKernel, variable: str) -> Loop:
     body, at = kernel.body, 0
     while at < len(body):
         statement = body[at]
-        if isinstance(statement, Loop | Where) and variable in loops_in(statement):
+        if isinstance(statement, (Loop, Where)) and variable in loops_in(statement):
             if isinstance(statement, Loop) and statement.variable == variable:
                 return statement
             body, at = statement.body, 0
@@ -192,7 +192,7 @@ def accesses(node: Node, array: str) -> list[Access]:
     """The accesses to one array at and below a node, in program order."""
     if array not in touched_in(node):
         return []
-    if isinstance(node, Loop | Where | ScheduledKernel):
+    if isinstance(node, (Loop, Where, ScheduledKernel)):
         return [access for child in node.body for access in accesses(child, array)]
     access = access_of(node)
     return [] if access is None else [access]
@@ -211,7 +211,7 @@ def places(body: Body, array: str, around: tuple[Loop, ...] = ()) -> list[Place]
         access = access_of(statement)
         if access is not None:
             found.append((around, access))
-        if isinstance(statement, Loop | Where):
+        if isinstance(statement, (Loop, Where)):
             inner = (*around, statement) if isinstance(statement, Loop) else around
             found += places(statement.body, array, inner)
     return found

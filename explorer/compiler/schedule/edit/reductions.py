@@ -40,7 +40,7 @@ def _reduced(body: Body, lanes: int, waiting: frozenset[str], names: Names) -> B
     for place, statement in enumerate(body):
         if isinstance(statement, Loop) and _over_row(statement):
             result += _with_parts(statement, lanes, waiting, names)
-        elif isinstance(statement, Loop | Where):
+        elif isinstance(statement, (Loop, Where)):
             result.append(replace(statement, body=_reduced(statement.body, lanes, waiting, names)))
         else:
             result.append(statement)
@@ -89,7 +89,7 @@ def _waits(accumulator: Accumulator, body: Body) -> str:
 def _with_place(body: Body, in_lanes: bool) -> Iterator[tuple[Statement, bool]]:
     for statement in body:
         yield statement, in_lanes
-        if isinstance(statement, Loop | Where):
+        if isinstance(statement, (Loop, Where)):
             shared = isinstance(statement, Loop) and _over_row(statement)
             yield from _with_place(statement.body, in_lanes or shared)
 
@@ -145,7 +145,7 @@ def _atomic(body: Body, outputs: Collection[str], kind: type[Accumulate | Store]
     """The body with statements of a kind in these outputs as atomic sums, or of the reduction that they are."""
 
     def of(statement: Statement) -> Body:
-        if not isinstance(statement, Accumulate | Store) or not isinstance(statement, kind):
+        if not isinstance(statement, (Accumulate, Store)) or not isinstance(statement, kind):
             return (statement,)
         if statement.target not in outputs:
             return (statement,)

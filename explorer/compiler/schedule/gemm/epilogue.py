@@ -105,7 +105,7 @@ class Epilogue:
         """Loads once what all rows of a thread have in common: what columns and the tile's matrix alone find."""
         steps, product, sums = self._steps, self._product, self._sums
         known = {*place.known, product.column}
-        changed = {s.target for s in product.epilogue if isinstance(s, loops.Store | loops.Accumulate)}
+        changed = {s.target for s in product.epilogue if isinstance(s, (loops.Store, loops.Accumulate))}
         others = {product.total, *self._guards, *self._indices, *changed}
         loads = [s for s in product.epilogue if isinstance(s, loops.Load) and s.buffer not in others]
         common = [s for s in loads if {index for index in s.indices if isinstance(index, str)} <= known]
@@ -134,7 +134,7 @@ class Epilogue:
     def _stores(self, statement: loops.Statement) -> bool:
         """Whether a statement of the epilogue writes memory."""
         accumulators = {accumulator.name for accumulator in self._product.accumulators}
-        return isinstance(statement, loops.Store | loops.Accumulate) and statement.target not in accumulators
+        return isinstance(statement, (loops.Store, loops.Accumulate)) and statement.target not in accumulators
 
     def _elements(self, place: TilePlace, known: dict[str, Atom], row: _Row) -> None:
         """The epilogue for a thread's columns of a row."""

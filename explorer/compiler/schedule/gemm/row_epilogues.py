@@ -99,7 +99,7 @@ def _divide(
 ) -> tuple[tuple[loops.Statement, ...], tuple[loops.Statement, ...], tuple[loops.Statement, ...]]:
     """What an iteration's scalars are without the sums, what it does once those are complete, and its loops after."""
     rest, head = found.rest, list(found.head)
-    cut = next((at for at, s in enumerate(rest) if isinstance(s, loops.Row | loops.For)), len(rest))
+    cut = next((at for at, s in enumerate(rest) if isinstance(s, (loops.Row, loops.For))), len(rest))
     inside = {name for s in rest[cut:] for node in walk(s) for name in (*loops.reads_of(node), *arrays_of(node))}
     sums = {accumulator.name for product in found.products for accumulator in product.accumulators}
     sums |= {s.target for s in rest[:cut] if isinstance(s, loops.Store)}

@@ -80,7 +80,7 @@ def find_pairs(kernel: loops.Kernel) -> Pairs | None:
     if found is None or (pairs.lower, pairs.extent) != (begin, end):
         return None
     read = names_read((pairs,)) - {begin, end}
-    written = {n.target for s in after for n in walk(s) if isinstance(n, loops.Store | loops.Accumulate)}
+    written = {n.target for s in after for n in walk(s) if isinstance(n, (loops.Store, loops.Accumulate))}
     outside = {rows.variable, begin, following, end}
     return None if outside & read or total.name in written else found
 

@@ -254,7 +254,7 @@ def vector_step(kernel: loops.Kernel, statements: Sequence[loops.Statement], var
             if statement.function not in ("mod", "div") or _rest_of(statement) % VECTOR:
                 return 1
             wide |= {statement.result} if statement.function == "mod" else set()
-        if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate):
+        if not isinstance(statement, (loops.Load, loops.Store, loops.Accumulate)):
             continue
         name = statement.buffer if isinstance(statement, loops.Load) else statement.target
         *before, last = map(str, statement.indices or ("",))

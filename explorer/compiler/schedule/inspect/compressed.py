@@ -122,7 +122,7 @@ class Compression:
 
         body = edit(kernel.body, search)
         changed = replace(kernel, body=body)
-        read = {node.buffer for node in walk(changed) if isinstance(node, loops.Load | Search)}
+        read = {node.buffer for node in walk(changed) if isinstance(node, (loops.Load, Search))}
         given = dict.fromkeys((*kernel.buffers, *(self.starts[name] for name in maps)))
         lines = (f"{name} by a search of {self.starts[name].name}: {FORMS.get(name, 'compressed')}" for name in maps)
         return replace(

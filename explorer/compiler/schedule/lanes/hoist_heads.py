@@ -84,7 +84,7 @@ class _Heads:
         self.head: Atom = self.variable if nest.kernel.size(extent) > 1 else 0
         self.rows = {row.name: row for row in _outer_rows(nest)}
         self.scalars = {name for name, row in self.rows.items() if len(row.extents) == 1}
-        writes = [node for node in walk(nest.loop) if isinstance(node, loops.Store | loops.Accumulate)]
+        writes = [node for node in walk(nest.loop) if isinstance(node, (loops.Store, loops.Accumulate))]
         stored = [node.target for node in writes if node.target in self.scalars]
         summed = {node.target for node in writes if isinstance(node, loops.Accumulate)}
         self.named = {name for name in stored if stored.count(name) == 1} - summed

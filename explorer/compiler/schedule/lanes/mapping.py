@@ -156,7 +156,7 @@ def _check_write(nest: Nest, statement: loops.Statement, loop: loops.For | None)
         if statement.indices[-1] != loop.variable:
             raise Unfit(f"a lane reads another's part of the row {statement.buffer}")
         return
-    if not isinstance(statement, loops.Store | loops.Accumulate):
+    if not isinstance(statement, (loops.Store, loops.Accumulate)):
         return
     written = statement.target
     mine = loop is not None and bool(statement.indices) and statement.indices[-1] in _own(loop)
@@ -215,7 +215,7 @@ def _in_vectors(nest: Nest, loop: loops.For) -> bool:
                 return False
             shifted.add(statement.result)
             continue
-        if not isinstance(statement, loops.Load | loops.Store | loops.Accumulate) or not statement.indices:
+        if not isinstance(statement, (loops.Load, loops.Store, loops.Accumulate)) or not statement.indices:
             continue
         array = statement.buffer if isinstance(statement, loops.Load) else statement.target
         if array not in lengths:  # indices, which have no vectors
@@ -233,7 +233,7 @@ def _counts(loop: loops.For) -> bool:
     """Whether a loop adds a number that is the same in each iteration to a scalar: of a vector it is added once."""
     if not any(isinstance(s, loops.Accumulate) and s.reduction in ("sum", "product") for s in loop.body):
         return False
-    differ = {loop.variable} | {s.name for s in loop.body if isinstance(s, loops.Row | loops.Accumulator)}
+    differ = {loop.variable} | {s.name for s in loop.body if isinstance(s, (loops.Row, loops.Accumulator))}
     for statement in loop.body:
         if isinstance(statement, loops.For) or not differ.isdisjoint(loops.reads_of(statement)):
             differ.add(str(loops.result_of(statement)))
@@ -279,7 +279,7 @@ class _Conversion:
     def body(self, statements: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
         """Statements with their loops shared and, after the last addition to a sum, its parts joined."""
         joins: dict[int, list[kernels.Reduce]] = {}
-        targets = {at: each for at, each in enumerate(statements) if isinstance(each, loops.Accumulator | loops.Row)}
+        targets = {at: each for at, each in enumerate(statements) if isinstance(each, (loops.Accumulator, loops.Row))}
         if targets:
             sums = self._sums(statements)
             for at, target in targets.items():
@@ -352,7 +352,7 @@ class _Conversion:
     def _picks_rows(self, loop: loops.For) -> bool:
         """Whether a loop's variable picks elements of rows, whose registers have no run-time index."""
         reads = (node for node in walk(loop) if isinstance(node, loops.Load) and node.buffer in self.nest.rows)
-        writes = (node for node in walk(loop) if isinstance(node, loops.Store | loops.Accumulate))
+        writes = (node for node in walk(loop) if isinstance(node, (loops.Store, loops.Accumulate)))
         rows = [*reads, *(node for node in writes if node.target in self.nest.rows)]
         return any(loop.variable in node.indices for node in rows)
 

@@ -130,7 +130,7 @@ def _check_apart(nest: Nest) -> None:
     arrays = {buffer.name for buffer in nest.kernel.buffers}
     own = {id(child): loop.variable for loop in nest.row_loops for child in loop.body}
     for node in walk(nest.loop):
-        if not isinstance(node, loops.Store | loops.Accumulate):
+        if not isinstance(node, (loops.Store, loops.Accumulate)):
             continue
         if (id(node) in own or node.target in arrays) and node.indices[-1:] != (own.get(id(node)),):
             raise Unfit(f"{loops.print_statement(node)} is of all columns")
@@ -171,7 +171,7 @@ class _Cut:
         rows = self.nest.rows
         if isinstance(statement, loops.Load) and statement.buffer in rows:
             return rename(statement, names)
-        if isinstance(statement, loops.Store | loops.Accumulate) and statement.target in rows:
+        if isinstance(statement, (loops.Store, loops.Accumulate)) and statement.target in rows:
             return rename(statement, names)
         return statement
 

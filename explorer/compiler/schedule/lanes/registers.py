@@ -49,7 +49,7 @@ def _most_at_once(body: tuple[kernels.Statement, ...], mine: Callable[[kernels.T
     for node in body:
         if isinstance(node, kernels.Tile) and node.memory == "register" and node.type == "f32":
             floats += mine(node)
-        elif isinstance(node, kernels.Loop | kernels.Where):
+        elif isinstance(node, (kernels.Loop, kernels.Where)):
             inside = max(inside, _most_at_once(node.body, mine))
     return floats + inside
 

@@ -90,10 +90,10 @@ def segment_of(nest: Nest) -> Segment:
     own = _stores_for_others(body, at)
     before = tuple(statement for statement in body[:at] if not any(statement is each for each in own))
     after = (*own, *body[at + 1 :])
-    declared = {node.name: node for node in before if isinstance(node, loops.Row | loops.Accumulator)}
+    declared = {node.name: node for node in before if isinstance(node, (loops.Row, loops.Accumulator))}
     writes: dict[str, list[Write]] = {}
     for node in walk(loop):
-        if isinstance(node, loops.Accumulate | loops.Store):
+        if isinstance(node, (loops.Accumulate, loops.Store)):
             writes.setdefault(node.target, []).append(node)
     state = [_part(declared[name], declared, writes, loop) for name in writes if name in declared]
     state.sort(key=lambda part: part.scale != "")
@@ -112,12 +112,12 @@ def _stores_for_others(body: tuple[loops.Statement, ...], until: int) -> list[lo
     """The statements before a place that store in arrays, and do nothing that what stands up to it needs: they may be
     done when the row ends, by one thread, and need not be done by each that has a part of the row."""
     nodes = [node for statement in body for node in walk(statement)]
-    rows = {node.name for node in nodes if isinstance(node, loops.Row | loops.Accumulator)}
+    rows = {node.name for node in nodes if isinstance(node, (loops.Row, loops.Accumulator))}
     arrays = {node.buffer for node in nodes if isinstance(node, loops.Load)} - rows
     needed = {name for statement in body[: until + 1] for node in walk(statement) for name in loops.reads_of(node)}
     writers = Counter(name for statement in body for name in written_in(statement))
     touched = arrays | (needed & rows) | {name for name, number in writers.items() if number > 1}
-    stores = [statement for statement in body[:until] if isinstance(statement, loops.Store | loops.For)]
+    stores = [statement for statement in body[:until] if isinstance(statement, (loops.Store, loops.For))]
     return [each for each in stores if written_in(each) - rows and written_in(each).isdisjoint(touched)]
 
 

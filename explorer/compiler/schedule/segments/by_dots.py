@@ -172,7 +172,7 @@ class _Dots:
     def _in_blocks(self) -> kernels.Statement:
         """The loops over blocks and warps around what a warp has; of warps past the end nothing is asked."""
         write, extent = self.write, self.whole.loop.extent
-        assert isinstance(extent, str | int)
+        assert isinstance(extent, (str, int))
         block, warp = write.names.new("block"), write.names.new("warp")
         base = write.index("base", "mul", block, self.warps)
         own = write.index("own", "add", base.result, warp)
@@ -257,6 +257,6 @@ def _stored_below(
         return statement
     renamed = rename(statement, {loop.variable: place})
     assert isinstance(renamed, loops.Store)
-    assert isinstance(loop.extent, str | int)
+    assert isinstance(loop.extent, (str, int))
     operands = replace(renamed, operands=statement.operands)
     return write.where(place, "<", loop.extent, operands)

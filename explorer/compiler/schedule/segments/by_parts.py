@@ -174,7 +174,7 @@ def _state(
     scales: Mapping[str, str],
 ) -> _State | None:
     """How a target is reduced into; None where it is read or stored in, or its parts could not be put together."""
-    writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == target]
+    writes = [n for n in nodes if isinstance(n, (loops.Store, loops.Accumulate)) and n.target == target]
     reductions = {write.reduction for write in writes if isinstance(write, loops.Accumulate)}
     read = {r for n in nodes for r in (loops.reads_of(n)[1:] if isinstance(n, loops.Accumulate) else loops.reads_of(n))}
     if scales[target]:
@@ -207,7 +207,7 @@ def _start(kernel: loops.Kernel, before: list[loops.Statement], declared: Node |
         return declared.start if not before and isinstance(declared.start, float) else None
     if isinstance(declared, Buffer) and not before:
         return 0.0
-    if not isinstance(declared, loops.Row | Buffer) or len(before) != 1:
+    if not isinstance(declared, (loops.Row, Buffer)) or len(before) != 1:
         return None
     (first,) = before
     while isinstance(first, loops.For) and static_loop(kernel, first) and len(first.body) == 1:

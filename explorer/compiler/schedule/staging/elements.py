@@ -143,7 +143,7 @@ class Staging:
             str(loops.result_of(each)): write.names.new(f"staged_{_hint(each)}") for each in (*constants, *self.scalars)
         }
         scalars = [rename(each, names) for each in (*constants, *self.scalars)]
-        assert not any(isinstance(each, loops.For | loops.Row) for each in scalars)
+        assert not any(isinstance(each, (loops.For, loops.Row)) for each in scalars)
         stores = (write.store(self.tiles.names[each.result], names[each.result], t) for each in self.kept)
         each = write.loop(t, self.chunk, ahead, element, *scalars, *stores, bind="lane", width=LANES)  # type: ignore[arg-type]
         return replace(each, unroll=0)

@@ -67,6 +67,6 @@ def _apart(loop: Loop, outputs: set[str]) -> bool:
     for node in walk(loop):
         if isinstance(node, Load) and node.buffer in outputs and loop.variable not in node.indices:
             return False
-        if isinstance(node, Store | Accumulate) and node.target in outputs and loop.variable not in node.indices:
+        if isinstance(node, (Store, Accumulate)) and node.target in outputs and loop.variable not in node.indices:
             return False
     return loop.lower == 0 and loop.step == 1

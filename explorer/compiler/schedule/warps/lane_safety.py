@@ -52,7 +52,7 @@ def _takes_sums(kernel: ScheduledKernel, outer: Loop, outputs: set[str]) -> bool
     an iteration each, and whether what lanes read then lies together."""
     inner = [statement for statement in outer.body if isinstance(statement, Loop)]
     own = {statement.name for statement in outer.body if isinstance(statement, Accumulator)}
-    sums = [node for loop in inner for node in walk(loop) if isinstance(node, Store | Accumulate)]
+    sums = [node for loop in inner for node in walk(loop) if isinstance(node, (Store, Accumulate))]
     if not all(isinstance(each, Accumulate) and each.target in own for each in sums):
         return False
     iterations, trips = static_extent(kernel, outer.extent), [static_extent(kernel, loop.extent) for loop in inner]
@@ -138,7 +138,7 @@ def spreads(loop: Loop, outputs: set[str]) -> bool:
     for statement in nodes:
         if isinstance(statement, Tile):
             return False
-        if not isinstance(statement, Store | Accumulate) or statement.target in made:
+        if not isinstance(statement, (Store, Accumulate)) or statement.target in made:
             continue
         if places.tell(statement.indices):
             others = accesses(loop, statement.target)
@@ -158,5 +158,5 @@ def _only_reduced(nodes: Sequence[Node], write: Accumulate) -> bool:
     return all(
         isinstance(child, Accumulate) and child.indices == write.indices and child.reduction == write.reduction
         for child in nodes
-        if isinstance(child, Store | Accumulate) and child.target == write.target
+        if isinstance(child, (Store, Accumulate)) and child.target == write.target
     )

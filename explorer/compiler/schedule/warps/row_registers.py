@@ -79,7 +79,7 @@ def _staged(statement: Loop, first: Loop, buffer: str, row: tuple[Atom, ...], ti
 
 
 def _tile(name: str, loop: Loop) -> Tile:
-    assert isinstance(loop.extent, str | int)
+    assert isinstance(loop.extent, (str, int))
     return Tile(origin=loop.origin, name=name, extents=(loop.extent,), memory="register")
 
 

@@ -180,7 +180,7 @@ def _mapped(
 def _resident(nest: ScheduledKernel, threads: int, report: Report) -> int:
     """How many blocks a multiprocessor is to have at a time where lanes keep rows, and no loop comes back to them: so
     few that each thread may have the registers for all of its loads. Elsewhere the assembler knows best."""
-    inside = [node for node in walk(nest) if isinstance(node, Loop | Tile)]
+    inside = [node for node in walk(nest) if isinstance(node, (Loop, Tile))]
     keeps_rows = any(isinstance(node, Tile) and node.memory == "register" for node in inside)
     comes_back = any(isinstance(node, Loop) and not node.bind for node in inside)
     usual = report.target.resident(threads, REGISTERS_A_THREAD) if keeps_rows and not comes_back else 0
@@ -229,7 +229,7 @@ def _reread(kernel: loops.Kernel, batch: loops.For, outputs: Set[str]) -> frozen
     for node in walk(kernel):
         if isinstance(node, Store):
             stores[node.target] += 1
-        elif isinstance(node, Load | Accumulate):
+        elif isinstance(node, (Load, Accumulate)):
             array = node.buffer if isinstance(node, Load) else node.target
             if array in outputs and node.indices[:1] != (batch.variable,):
                 raise Unsupported(f"The kernel goes back to elements of {array} that belong to other iterations.")

@@ -99,7 +99,7 @@ def _transposing_fixes(shapes: Shapes, left: Operand, right: Operand) -> list[Fi
         return []
     if shapes.matrix_product(left.row.shape, (*shape[:-2], shape[-1], shape[-2])) is None:
         return []
-    simple = isinstance(right.node, syntax.Index | syntax.Name | syntax.Call | syntax.Attribute | syntax.Slice)
+    simple = isinstance(right.node, (syntax.Index, syntax.Name, syntax.Call, syntax.Attribute, syntax.Slice))
     transposed = f"{right.text}.T" if simple else f"({right.text}).T"
     if isinstance(right.node, syntax.Attribute) and right.node.name.text == "T":
         transposed = slice_text(right.source, right.node.base.extent)

@@ -186,9 +186,9 @@ class _Rest:
         self.parts, self.sums, self.found = parts, sums, parts.found
         target = self.found.add.target
         nodes = [node for statement in parts.rows.body for node in walk(statement)]
-        writes = [n for n in nodes if isinstance(n, loops.Store | loops.Accumulate) and n.target == target]
+        writes = [n for n in nodes if isinstance(n, (loops.Store, loops.Accumulate)) and n.target == target]
         clears = [n for n in writes if isinstance(n, loops.Store) and n.operands == (0.0,)]
-        declared = [n for n in nodes if isinstance(n, loops.Row | loops.Accumulator) and n.name == target]
+        declared = [n for n in nodes if isinstance(n, (loops.Row, loops.Accumulator)) and n.name == target]
         zero = bool(declared) and (isinstance(declared[0], loops.Row) or not declared[0].start or self.found.constant)
         self.replaced = zero and len(writes) == len(clears) + 1 and not self.found.summed_heads
         """Whether the sums are all that is ever added to the target, which goes."""

@@ -61,7 +61,7 @@ def _touched(body: Sequence[loops.Statement]) -> set[str]:
 
 
 def _declared(statement: loops.Statement) -> set[str]:
-    return {node.name for node in walk(statement) if isinstance(node, loops.Row | loops.Accumulator)}
+    return {node.name for node in walk(statement) if isinstance(node, (loops.Row, loops.Accumulator))}
 
 
 def _fresh(part: loops.For, names: Names) -> dict[str, str]:

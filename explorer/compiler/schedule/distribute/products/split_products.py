@@ -135,7 +135,7 @@ class _Cut:
 
     def parts(self, hint: str) -> tuple[loops.Kernel, loops.Kernel] | None:
         """Both kernels; None where a row or an array is written in both, or where the second declares it."""
-        if written_names(self.first) & {s.name for s in self.second if isinstance(s, loops.Row | loops.Accumulator)}:
+        if written_names(self.first) & {s.name for s in self.second if isinstance(s, (loops.Row, loops.Accumulator))}:
             return None
         again = self._computed_again()
         crossing = self._crossing(again)
