@@ -15,8 +15,8 @@ from tests.compiler.models import compiled
 
 CORRUPTED = {name: fact for name, fact in FACTS.items() if len(fact.ids) > 1}
 """Of a single id that negatives replace, nothing tells how many facts there are."""
-CASES = [(name, option) for name in CORRUPTED for option in ("tail:5/3", "head:2/3", "tail:2/7")]
-CASES += [(name, f"own:{OWN}/{sharing}") for name in OWN_NEGATIVES for sharing in (3, 2)]
+CASES = [(name, option) for name in CORRUPTED for option in ("tail:5/3", "head:2/3", "tail:2/7", "tail:5/8")]
+CASES += [(name, f"own:{OWN}/{sharing}") for name in OWN_NEGATIVES for sharing in (3, 2, 8)]
 ALL = {**CORRUPTED, **OWN_NEGATIVES}
 cases = pytest.mark.parametrize(("name", "option"), CASES)
 
