@@ -40,6 +40,7 @@ from benchmarks._checked_cases import (
     quick_cases,
     sizes_of,
 )
+from explorer.compiler.interpret.inputs import each_fact
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
@@ -244,7 +245,7 @@ def check(setting: Setting, case: Case) -> dict[str, Any]:
     inputs = signed(case, compilation, draw(compilation, triples(), case.batch))
     graph: Any = compilation.stages["graph"].program
     assert compilation.encode is not None
-    arrays = inputs if graph.is_one_nest else compilation.encode(compilation, inputs, None)[0]
+    arrays = each_fact(graph, inputs) if graph.is_one_nest else compilation.encode(compilation, inputs, None)[0]
     launches = [setting.launch(compilation, arrays)[0] for _ in range(setting.launches)]
     found = judged(compilation, launches, meaning(case, compilation, inputs).result())
     return report | found | {"agrees": found["agrees"] and found["same_each_time"]}

@@ -33,6 +33,7 @@ _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands f
   of the graph
     negatives=none tail:N head:N   triples for each one of the batch, with that end replaced (scores)
     negatives=own:N                how many a text's own set of negatives has, n: negatives of entity
+    negatives=tail:N/C             the same N for C triples in a row, a chunk; head:N/C and own:N/C likewise
     grad=false true                the backward pass
     apart=false true               its kernels make no results, as in a training step, where it comes later
     reorder=true false             weights are multiplied with weights first, where that saves work (layers)
@@ -140,7 +141,8 @@ def _add_model_arguments(parser: argparse.ArgumentParser, schedule: bool = True,
     parser.add_argument(
         "--negatives",
         metavar="SIDE:N",
-        help="score N corrupted triples for each: tail:64 or head:64; own:64, of a text's own negatives",
+        help="score N corrupted triples for each: tail:64 or head:64; own:64, of a text's own negatives;"
+        " tail:256/1024 has one list for 1,024 triples in a row",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 

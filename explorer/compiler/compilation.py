@@ -240,7 +240,7 @@ class Compilation:
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))
         from explorer.compiler.interpret import run_program
-        from explorer.compiler.interpret.inputs import check_inputs
+        from explorer.compiler.interpret.inputs import check_inputs, each_fact
 
         stage_of = {target: spec.name for spec in STAGES for target in spec.targets if target in self.targets}
         stage = self.stages.get(stage_of.get(on, on))
@@ -253,7 +253,7 @@ class Compilation:
         assert isinstance(graph, Graph)
         if self.encode is None or graph.is_one_nest:
             check_inputs(graph, inputs, negatives.count if negatives else 0)
-            result, gradients = run(stage.program, inputs)
+            result, gradients = run(stage.program, each_fact(graph, inputs))
         else:
             arrays, finish = self.encode(self, inputs, grad)
             result, gradients = finish(*run(stage.program, arrays))

@@ -10,6 +10,8 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.target import TARGETS
 
 LARGEST_NEGATIVE_COUNT = 4096
+MOST_SHARING = 1 << 20
+"""Of facts that have one list of negatives."""
 OWN_NEGATIVES = "own"
 NEGATIVES = ("tail", "head", OWN_NEGATIVES)
 """What negatives replace, or those that a text has a set of."""
@@ -82,7 +84,7 @@ VALUES: dict[str, tuple[str, ...] | tuple[int, ...] | range] = {
     "vlen": range(1, LONGEST_VECTOR + 1),
 }
 """What an option takes that is no switch: one of some words or numbers, or a number from a range. `negatives` apart,
-which are an end and a number."""
+which are an end and a number or two."""
 DECOUPLED = (
     *("opt", "vlen", "address_streams", "store_streams"),
     *("level_hints", "accumulate_streams", "toggle_callbacks"),
@@ -111,10 +113,11 @@ class OptionError(Exception):
 @dataclass(frozen=True)
 class Negatives:
     """`count` corrupted triples for each positive one, replacing its head or its tail (cuKE §VII-B); or how many each
-    has of a text's own, `n: negatives of entity`."""
+    has of a text's own, `n: negatives of entity`. So many facts in a row, a chunk, are `sharing` one list of them."""
 
     end: str  # "head", "tail" or "own"
     count: int
+    sharing: int = 1
 
     @property
     def replaces(self) -> bool:
@@ -122,7 +125,7 @@ class Negatives:
         return self.end != OWN_NEGATIVES
 
     def __str__(self) -> str:
-        return f"{self.end}:{self.count}"
+        return f"{self.end}:{self.count}" + (f"/{self.sharing}" if self.sharing > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -242,12 +245,20 @@ def read_options(values: Mapping[str, str | int | bool]) -> Options:
 def _read_negatives(text: str) -> Negatives | None:
     if text == "none":
         return None
-    end, _, count = text.partition(":")
-    if end not in NEGATIVES or not (count.isascii() and count.isdigit() and len(count) <= 9):
-        raise OptionError(f"negatives are 'none', 'tail:N', 'head:N' or 'own:N', not '{text}'")
+    end, _, numbers = text.partition(":")
+    count, slash, sharing = numbers.partition("/")
+    if end not in NEGATIVES or not (_is_whole(count) and _is_whole(sharing or "1" * (not slash))):
+        message = f"negatives are 'none', 'tail:N', 'head:N' or 'own:N', or of C triples in a row N/C, not '{text}'"
+        raise OptionError(message)
     if not 1 <= int(count) <= LARGEST_NEGATIVE_COUNT:
         raise OptionError(f"negatives take 1 to {LARGEST_NEGATIVE_COUNT:,} a triple, not {int(count):,}")
-    return Negatives(end, int(count))
+    if not 1 <= int(sharing or 1) <= MOST_SHARING:
+        raise OptionError(f"negatives are shared by 1 to {MOST_SHARING:,} triples, not by {int(sharing):,}")
+    return Negatives(end, int(count), int(sharing or 1))
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
 
 
 def _read_switch(name: str, text: str) -> bool:
@@ -273,6 +284,6 @@ def _read_choice(name: str, text: str, choices: tuple[str, ...]) -> str:
 
 
 def _read_number(name: str, text: str, choices: range) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) in choices):
+    if not (_is_whole(text) and int(text) in choices):
         raise OptionError(f"{name} is a number from {choices[0]} to {choices[-1]}, not '{text}'")
     return int(text)

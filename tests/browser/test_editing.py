@@ -162,6 +162,14 @@ def test_options_change_the_stages(open_page: OpenPage) -> None:
     expect(pane(page, "loops").locator(".code")).not_to_have_text(with_interchange)
     page.locator("#negatives").select_option("tail")
     expect(pane(page, "graph")).to_contain_text("negative")
+    sharing = page.get_by_label("Triples in a row that share them")
+    sharing.fill("32")
+    sharing.press("Enter")
+    expect(pane(page, "graph")).to_contain_text("sharing 32")
+    wait_until_kept(page, '"negatives":"tail:64/32"')
+    page.reload()
+    expect(page.get_by_label("Triples in a row that share them")).to_have_value("32")
+    expect(pane(page, "graph")).to_contain_text("sharing 32")
 
 
 def test_a_precision_is_chosen_and_kept(open_page: OpenPage) -> None:

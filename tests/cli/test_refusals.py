@@ -76,6 +76,8 @@ def test_a_file_of_10_mb_is_refused_with_the_limit(tmp_path: Path, capsys: pytes
         (["compile", "MODEL", "--option", "fast"], "--option takes NAME=VALUE"),
         (["compile", "MODEL", "--option", "fast=1"], "there is no option 'fast'"),
         (["compile", "MODEL", "--negatives", "tail:0"], "negatives take 1 to"),
+        (["compile", "MODEL", "--negatives", "tail:4/0"], "negatives are shared by 1 to 1,048,576 triples, not by 0"),
+        (["compile", "MODEL", "--negatives", "tail:4/"], "or of C triples in a row N/C, not 'tail:4/'"),
         (["compile", "MODEL", "--name", "Nobody"], "Nobody"),
         (["compile", "MODEL", "--all", "--stage", "slc"], "not allowed with"),
         (["compile"], "the following arguments are required"),

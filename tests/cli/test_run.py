@@ -129,13 +129,17 @@ def test_a_layer_runs_on_a_file_with_inverse_triples(
 
 
 @runs_here
+@pytest.mark.parametrize("negatives", ["tail:2", "tail:2/3"])
 @pytest.mark.parametrize("on", ["cpu", "dae"])
-def test_the_gradients_of_a_score_run_and_are_checked(on: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("--data", "WN18", "--batch", "8", "--grad", "--negatives", "tail:2", "--set", "D=4", "--json")
+def test_the_gradients_of_a_score_run_and_are_checked(
+    on: str, negatives: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--data", "WN18", "--batch", "8", "--grad", "--negatives", negatives, "--set", "D=4", "--json")
     status, out, _ = called(capsys, "run", SCORES / "transe_l2.emb", "--on", on, *arguments)
     assert status == 0
     shown = json.loads(out)
     assert shown["matches_reference"]
+    assert shown["negatives"] == negatives
     assert set(shown["gradients"]) == {"E", "R"}
     assert all(check["error_over_bound"] < 1 for check in shown["gradients"].values())
     assert [step["name"] for step in shown["inverses"]["preprocessing"]][:1] == ["batch rows sorted by h"]

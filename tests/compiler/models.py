@@ -32,7 +32,8 @@ def draw_inputs(compilation, batch=5, entities=7, relations=3, seed=0):
     generator = np.random.default_rng(seed)
     counts = {"entity": entities, "relation": relations}
     negatives = compilation.options.negatives
-    shapes = {"batch": (batch,), "negative": (batch, negatives.count if negatives else 0)}
+    lists, count = (-(-batch // negatives.sharing), negatives.count) if negatives else (batch, 0)
+    shapes = {"batch": (batch,), "negative": (lists, count)}
     inputs = {}
     for entry in graph.maps:
         inputs[entry.name] = generator.integers(0, counts[entry.codomain], shapes[entry.domain]).astype(np.int32)

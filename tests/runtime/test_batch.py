@@ -57,6 +57,13 @@ def test_negatives_replace_one_end(mode, name):
     assert {inputs[other].shape for other in "hrt" if other != name} == {(50,)}
 
 
+def test_chunks_of_triples_share_one_list_of_negatives():
+    compilation = explorer.compile(TRANSR, options={"negatives": "tail:5/16"}, on_demand=True)
+    inputs = draw(compilation, graph_of(), batch=50)
+    assert inputs["t"].shape == (4, 5)
+    assert {inputs[name].shape for name in "hr"} == {(50,)}
+
+
 def test_a_seed_fixes_the_draw():
     compilation = explorer.compile(TRANSR, options={"negatives": "tail:4"}, on_demand=True)
     first, again, other = (draw(compilation, graph_of(), batch=30, seed=seed) for seed in (1, 1, 2))

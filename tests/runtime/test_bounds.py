@@ -89,6 +89,14 @@ def test_what_does_not_depend_on_a_negative_is_counted_once_a_triple():
     assert found["stream_bytes"] == 4 * (D * B + D * D * B + D * B * N) + 4 * (2 * B + B * N) + 4 * B * N
 
 
+def test_a_list_that_triples_share_is_read_once():
+    alone, ids = limits_of(RESCAL, f"tail:{N}")
+    compilation = explorer.compile(RESCAL, options={"negatives": f"tail:{N}/7"})
+    shared = limits(compilation.stages["graph"].program, ids)
+    for bytes_ in ("compulsory_bytes", "stream_bytes"):
+        assert alone[bytes_] - shared[bytes_] == 4 * N * (B - -(-B // 7))
+
+
 def test_negatives_of_transe_are_three_operations_an_element():
     found, _ = limits_of(scoring("param E[entity, D], R[relation, D]", "return norm(E[h] + R[r] - E[t])"), f"tail:{N}")
     assert found["flop"] == pytest.approx(3 * B * N * D + B * D, rel=0.02)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Tensor
-from explorer.compiler.ir.index_sets import is_given, is_of_fact
+from explorer.compiler.ir.index_sets import as_they_tell, is_given, is_of_fact
 
 BATCH = ("batch",)
 """The sets of a tensor with a row for each fact of the batch."""
@@ -19,8 +19,9 @@ class InputsError(ValueError):
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) -> None:
-    """Checks the arrays of a score, by name: index maps [B], or [B, negatives] where corrupted, maps that its text
-    declares, as long as the sets that they lead from, and tensors.
+    """Checks the arrays of a score, by name: index maps [B], or [B, negatives] where corrupted, [chunks, negatives]
+    where chunks of facts share these, maps that its text declares, as long as the sets that they lead from, and
+    tensors.
 
     Raises InputsError for an array that is missing or has another shape, for maps of different lengths, and for ids
     that are no row of what they pick from, a tensor or a declared map. A tensor that nothing reads may be left out.
@@ -39,11 +40,14 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) ->
             _check_shape(entry.name, given[entry.name], (entry.domain,), sizes)
             tables.setdefault(entry.domain, entry.name)
     rows: dict[str, int] = {}  # by map, of how many elements its ids may be
-    for entry in graph.maps:
+    for entry in as_they_tell(graph.maps):
         if entry.name in given:
             ids = given[entry.name]
             if is_of_fact(entry):  # the first of them tells the length of the batch
-                _check_shape(entry.name, ids, BATCH if entry.domain == "batch" else (*BATCH, negatives), batch)
+                if entry.sharing > 1:
+                    batch |= {"chunks": -(-batch["batch"] // entry.sharing)}
+                lead = BATCH if entry.sharing == 1 else ("chunks",)
+                _check_shape(entry.name, ids, lead if entry.domain == "batch" else (*lead, negatives), batch)
             _check_ids(entry, ids, tables.get(entry.codomain, ""), sizes.get(entry.codomain))
             rows[entry.name] = sizes.get(entry.codomain, int(ids.max(initial=-1)) + 1)
         elif entry.divided:
@@ -55,6 +59,17 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) ->
     for tensor in graph.tensors:
         if tensor.name in read and tensor.kind != "upstream" and tensor.sets == BATCH:
             _check_tensor(tensor, inputs, {**sizes, **batch})
+
+
+def each_fact(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A score's checked arrays as its programs read them: with a list of negatives for each fact, also where chunks of
+    facts share one."""
+    shared = [entry for entry in graph.maps if entry.sharing > 1]
+    if not shared:
+        return dict(inputs)
+    batch = next(len(inputs[entry.name]) for entry in graph.maps if is_given(entry) and entry.domain == "batch")
+    lists = {entry.name: np.asarray(inputs[entry.name])[np.arange(batch) // entry.sharing] for entry in shared}
+    return {**inputs, **lists}
 
 
 def _check_tensor(tensor: Tensor, inputs: Mapping[str, Any], sizes: dict[str, int]) -> None:

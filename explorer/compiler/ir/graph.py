@@ -64,13 +64,17 @@ class IndexMap(Node):
     that they lead to, whose elements are numbered in row-major order, as the rows of a tensor over them.
 
     `map idx_div_100: entry -> quotient = idx // 100` is what is computed of the one path's ids, by divisions of whole
-    numbers one after another."""
+    numbers one after another.
+
+    `map t: negative -> entity sharing 1024` has one list for so many of the containers in a row, as a run gives it:
+    [chunks, negatives]. Programs read it as one of each, [batch, negatives]."""
 
     name: str
     domain: str
     codomain: str
     paths: tuple[str, ...] = ()
     divided: tuple[tuple[str, int], ...] = ()  # "//" or "%", each with what is divided by
+    sharing: int = 1
 
     def divide(self, ids: Ids) -> Ids:
         """What is computed of the path's ids; they themselves where nothing is."""
@@ -360,7 +364,8 @@ def print_graph(graph: Graph) -> tuple[Line, ...]:
 def _print_map(entry: IndexMap) -> str:
     product = f" = {', '.join(entry.paths)}" if entry.paths else ""
     divided = "".join(f" {operator} {number}" for operator, number in entry.divided)
-    return f"  map {entry.name}: {entry.domain} -> {entry.codomain}{product}{divided}"
+    sharing = f" sharing {entry.sharing}" if entry.sharing > 1 else ""
+    return f"  map {entry.name}: {entry.domain} -> {entry.codomain}{sharing}{product}{divided}"
 
 
 def _print_operator(value: Value) -> str:

@@ -7,7 +7,7 @@ without asking each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from explorer.compiler.frozen import dataclass
@@ -66,6 +66,12 @@ def containment(entry: IndexMap) -> bool:
 def is_given(entry: IndexMap) -> bool:
     """Whether a run's data has a map as an array; the others, which a backward pass adds, follow from these."""
     return entry.codomain != "unit" and not containment(entry) and not entry.paths
+
+
+def as_they_tell(maps: Iterable[IndexMap]) -> list[IndexMap]:
+    """Maps in an order in which each may be checked: lists that facts share, behind what tells how many facts there
+    are, and those that follow from others last."""
+    return sorted(maps, key=lambda entry: (bool(entry.paths), entry.sharing > 1))
 
 
 def is_of_fact(entry: IndexMap) -> bool:

@@ -45,6 +45,7 @@ from explorer.compiler.schedule.reuse import Trials, scheduled_once
 from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts, waits_long
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
 from explorer.compiler.schedule.segments.strategy import OF_SUMS, usual_of_sums
+from explorer.compiler.schedule.shared_lists.strategy import schedule_shared_lists
 from explorer.compiler.schedule.shared_out import is_shared_out, is_soon_merged
 from explorer.compiler.schedule.strategies import (
     CHUNKS,
@@ -56,6 +57,7 @@ from explorer.compiler.schedule.strategies import (
     OUTER_PRODUCTS,
     ROWS,
     SEGMENT_PARTS,
+    SHARED_LISTS,
     SPLIT_ELEMENTS,
     SPLIT_ROWS,
     SPLIT_SEGMENTS,
@@ -280,6 +282,7 @@ class _Scheduling:
         strategy of sums where one is for it; else a warp an iteration."""
         if self.report.options.inspect == "chunks":
             yield CHUNKS
+        yield SHARED_LISTS
         yield from (GEMM, GEMM_OF_SUMS, CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_TERMS)
         yield from (SPLIT_ROWS, OUTER_PRODUCTS, LONG_SUMS)
         for strategy in usual_of_sums(kernel, self.report):
@@ -324,6 +327,8 @@ class _Scheduling:
         match strategy:
             case "chunks":
                 return chunks_first(kernel, names, report)
+            case "shared_lists":
+                return schedule_shared_lists(kernel, names, report)
             case "gemm":
                 return schedule_products(kernel, groupings, report)
             case "gemm_of_sums":

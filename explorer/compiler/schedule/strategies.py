@@ -5,6 +5,7 @@ from __future__ import annotations
 from explorer.compiler.decisions import Decision
 
 CHUNKS = "chunks"
+SHARED_LISTS = "shared_lists"
 GEMM = "gemm"
 GEMM_OF_SUMS = "gemm_of_sums"
 CUT_PRODUCTS = "cut_products"
@@ -25,6 +26,7 @@ SEGMENT_PARTS = "segment_parts"
 WARPS = "warps"
 FITS = {
     CHUNKS: "a score of a batch, or a part of its backward pass",
+    SHARED_LISTS: "scores of facts that share lists of negatives, each a sum of pairs",
     GEMM: "a nest that starts with products of rows and matrices",
     GEMM_OF_SUMS: "a nest that starts with products of sums and matrices",
     CUT_PRODUCTS: "a nest with products inside that can be cut out",

@@ -62,7 +62,8 @@ def draw(
     """The inputs of a run by name, the same for the same arguments.
 
     Ids are int32 [batch], drawn from the triples with replacement; with negatives the corrupted ids are
-    [batch, count], uniform over their set, and so are a text's own negatives. A score's first entity is a triple's
+    [batch, count], uniform over their set, and so are a text's own negatives; where chunks of triples share these, they
+    are [chunks, count]. A score's first entity is a triple's
     head, its second the tail, its first relation the triple's, and all other ids are uniform over their sets, those
     of maps that the text declares too. Tensors
     are float32, normal with a deviation of 1 / sqrt(last dimension), so that sums over rows neither grow nor vanish
@@ -88,7 +89,7 @@ def draw(
         known, corrupted = columns.get(entry.codomain), entry.domain == NEGATIVE
         column = known.pop(0) if known and (replaces or not corrupted) else None
         if column is None or corrupted:
-            size = (batch, count) if corrupted else batch
+            size = (-(-batch // entry.sharing), count) if corrupted else batch
             inputs[entry.name] = random.integers(0, sizes[entry.codomain], size=size, dtype=np.int32)
         else:
             inputs[entry.name] = column[rows]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.interpret.inputs import check_inputs
+from explorer.compiler.interpret.inputs import check_inputs, each_fact
 from explorer.compiler.ir.graph import Graph, IndexMap
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, with_products
 from explorer.compiler.ir.module import Module
@@ -55,11 +55,11 @@ def encode_inputs(
     """
     graph = graph_of(compilation)
     negatives = compilation.options.negatives
-    arrays = dict(inputs)
+    check_inputs(graph, inputs, negatives.count if negatives else 0)
+    arrays = each_fact(graph, inputs)
     given = upstream_given(graph, upstream, "scores")
     dims = {tensor.name: tuple(map(graph.size, tensor.dims)) for tensor in graph.tensors}
     arrays |= {name: _checked(array, upstream_shape(graph, arrays) + dims[name]) for name, array in given.items()}
-    check_inputs(graph, arrays, negatives.count if negatives else 0)
     encoding = encode(graph, compilation.stages["loops"].program, arrays)
     return {**arrays, **encoding.arrays}, lambda scores, gradients: (scores, shaped(graph, arrays, gradients))
 
@@ -143,7 +143,9 @@ def _in_order(count: int) -> Ids:
 def structure_of(graph: Graph, inputs: Mapping[str, Any]) -> Structure:
     """The sets and maps of a batch, with negatives numbered in row-major order."""
     maps = _flat_maps(graph, {**inputs, **computed_ids(graph, inputs)})
-    return Structure(set_sizes(graph, inputs), maps, {name: array.nbytes for name, array in maps.items()})
+    sharing = {entry.name: entry.sharing for entry in graph.maps}
+    read = {name: -(-array.nbytes // sharing[name]) for name, array in maps.items()}
+    return Structure(set_sizes(graph, inputs), maps, read)
 
 
 def _flat_maps(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Ids]:

@@ -125,7 +125,8 @@ def _family_fields(plan: Plan, maps: list[IndexMap]) -> dict[str, object]:
     graph, negatives = plan.graph, plan.compilation.options.negatives
     if graph.family == "score":
         given = tuple((entry.name, entry.domain) for entry in maps)
-        return {"given": given, "negatives": negatives.count if negatives else 0}
+        shared = {"sharing": negatives.sharing} if negatives and negatives.sharing > 1 else {}
+        return {"given": given, "negatives": negatives.count if negatives else 0, **shared}
     if graph.family == "layer":
         return {"edges": graph.edges}
     sets = Sets.of(graph)

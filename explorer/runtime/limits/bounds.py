@@ -43,7 +43,8 @@ def limits(graph: Graph, inputs: Inputs) -> dict[str, int | str]:
     used = used_values(graph)
     maps = {name: inputs[name] for name in sorted({name for value in used for name in value.depends} - {BATCH})}
     maps[BATCH] = np.arange(max((len(ids) for ids in maps.values()), default=1))
-    ids = sum(array.nbytes for name, array in maps.items() if name != BATCH)
+    sharing = {entry.name: entry.sharing for entry in graph.maps}
+    ids = sum(array[:: sharing[name]].nbytes for name, array in maps.items() if name != BATCH)
     numbers = sum(elements(graph, graph.value(name)) for name in graph.results)
     fixed = ids + FLOAT * numbers * _count_rows(inputs[entry.name] for entry in graph.maps if is_of_fact(entry))
     compulsory, stream = _of_declared(used, inputs)

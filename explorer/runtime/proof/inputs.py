@@ -75,7 +75,8 @@ def _triples(compilation: Compilation, case: Case, random: np.random.Generator) 
     graph, negatives = compilation.stages["graph"].program, compilation.options.negatives
     assert isinstance(graph, Graph)
     counts = {entry.codomain: case.rows for entry in graph.maps} | {"relation": case.types, "batch": case.entries}
-    shapes = {"batch": (case.entries,), "negative": (case.entries, negatives.count if negatives else 0)}
+    lists, count = (-(-case.entries // negatives.sharing), negatives.count) if negatives else (case.entries, 0)
+    shapes = {"batch": (case.entries,), "negative": (lists, count)}
     given = (entry for entry in graph.maps if is_given(entry) and is_of_fact(entry))
     maps = {e.name: random.integers(0, counts[e.codomain], shapes[e.domain]).astype(np.int32) for e in given}
     maps |= _declared(graph, case, counts, random)

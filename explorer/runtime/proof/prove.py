@@ -15,6 +15,7 @@ from explorer.compiler.edited.verdict import Difference, EditRefused, Read, Verd
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.interpret import run_program
 from explorer.compiler.interpret.guarded import OutsideError, guarding
+from explorer.compiler.interpret.inputs import each_fact
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.returned import as_returned, each_returned, for_each_returned
 from explorer.compiler.stages import Program
@@ -122,10 +123,13 @@ def _in_words(error: Exception) -> str:
 def _run(compilation: Compilation, program: Program, inputs: Inputs, upstream: Upstream | None) -> dict[str, Any]:
     """The results and the gradients, by name."""
     finish = None
-    arrays: Mapping[str, Any] = inputs
     graph = compilation.stages["graph"].program
-    if compilation.encode is not None and not (isinstance(graph, Graph) and graph.is_one_nest):
+    assert isinstance(graph, Graph)
+    arrays: Mapping[str, Any] = inputs
+    if compilation.encode is not None and not graph.is_one_nest:
         arrays, finish = compilation.encode(compilation, inputs, upstream)
+    elif graph.family == "score":
+        arrays = each_fact(graph, inputs)
     result, gradients = run_program(program, arrays, again=True)
     if finish is not None:
         result, gradients = finish(result, gradients)

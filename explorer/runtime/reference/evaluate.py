@@ -58,9 +58,9 @@ def score(
     of several.
 
     `inputs` holds each index map and tensor by its name (the corrupted map, and a score's own negatives, as [B, N]; how
-    many these are, `negatives` may say as well; a map that the text declares as long as the set that it leads from),
-    `sizes` the dimensions that differ from the text's defaults, and `name` picks a definition where the last is not
-    meant.
+    many these are, `negatives` may say as well; with "tail:N/C" they are [ceil(B / C), N], a list for C facts in a row;
+    a map that the text declares as long as the set that it leads from), `sizes` the dimensions that differ from the
+    text's defaults, and `name` picks a definition where the last is not meant.
     """
     model = read_model(text)
     definition = model.main(name)
@@ -68,6 +68,7 @@ def score(
     several = {entry: np.asarray(inputs[entry], dtype=np.int64) for entry in own}
     maps = [parameter for parameter, _ in definition.parameters if parameter not in own]
     ids = {entry: np.asarray(inputs[entry], dtype=np.int64) for entry in maps}
+    several, ids = (_of_each_fact(arrays, ids, negatives) for arrays in (several, ids))
     lead = 1 if negatives == "none" or own else 2
     if max((array.ndim for array in ids.values()), default=0) != lead:
         raise ReferenceFailure(f"the shapes of {', '.join(maps)} do not fit negatives {negatives!r}")
@@ -96,6 +97,14 @@ def score(
 
 
 Ids = Mapping[str, npt.NDArray[np.int64]]
+
+
+def _of_each_fact(several: Ids, ids: Ids, negatives: str) -> dict[str, npt.NDArray[np.int64]]:
+    """The ids with those of each fact's chunk, where chunks share them; `ids` tell how many facts there are."""
+    sharing = int(negatives.partition("/")[2] or 1)
+    facts = max((len(array) for array in ids.values() if array.ndim == 1), default=0)
+    chunks = np.arange(facts) // sharing
+    return {name: array[chunks] if sharing > 1 and array.ndim == 2 else array for name, array in several.items()}
 
 
 def _part(ids: Ids, start: int, count: int) -> Ids:

@@ -11,6 +11,7 @@ from explorer.compiler.codegen.binary.ptx import generate_ptx
 from explorer.compiler.codegen.cuda.program import generate_cuda
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.asked_bytes import asked_bytes
+from explorer.compiler.interpret.inputs import each_fact
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.report import Report
@@ -75,8 +76,9 @@ _LATEST: dict[tuple[str, str], tuple[Mapping[str, Any], str]] = {}
 
 def _batch(compilation: Compilation, request: ModelRequest) -> tuple[Mapping[str, Any], str]:
     triples = load_triples(request.data or DEFAULT_DATA, request.folder)
-    tensors = batch.draw(compilation, triples, COUNTED_TRIPLES)
-    encoding = scores.encode(scores.graph_of(compilation), compilation.stages["loops"].program, tensors)
+    graph = scores.graph_of(compilation)
+    tensors = each_fact(graph, batch.draw(compilation, triples, COUNTED_TRIPLES))
+    encoding = scores.encode(graph, compilation.stages["loops"].program, tensors)
     return {**tensors, **encoding.arrays}, f"{COUNTED_TRIPLES:,} triples of {triples.name}"
 
 

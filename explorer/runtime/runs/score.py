@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.asked_bytes import asked_bytes
+from explorer.compiler.interpret.inputs import each_fact
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.index_sets import is_of_fact
 from explorer.compiler.ir.kernels import ScheduledKernel
@@ -146,8 +147,10 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     triples = load_triples(request.data, request.folder)
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
     room = room_for(request.on, request.memory)
-    tensors = batch.draw(compilation, triples, request.batch, request.seed, room.least, room.shown)
-    graph, sample = score_inputs.graph_of(compilation), _sample(request, compilation, tensors)
+    graph = score_inputs.graph_of(compilation)
+    drawn = batch.draw(compilation, triples, request.batch, request.seed, room.least, room.shown)
+    tensors = each_fact(graph, drawn)
+    sample = _sample(request, compilation, tensors)
     told = "the batch" if sample is None else f"{len(sample.rows):,} triples of the batch"
     yield progress(f"scoring {told} in float64, for the check", 3, STEPS)
     made = _made(request, compilation, triples, as_stored(graph, tensors), sample)
@@ -195,8 +198,10 @@ def _rows(graph: Graph, tensors: Tensors, sample: Sample) -> Tensors:
 
 
 def _meaning(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Meaning:
-    negatives = str(compilation.options.to_json()["negatives"])
-    return meaning_of(request, compilation, tensors, negatives)
+    """What the tensors mean, which have a list of negatives for each triple."""
+    negatives = compilation.options.negatives
+    listed = str(replace(negatives, sharing=1)) if negatives else "none"
+    return meaning_of(request, compilation, tensors, listed)
 
 
 def _asked_by_setting(text: str, compilation: Compilation, inputs: Mapping[str, Any]) -> dict[str, int]:

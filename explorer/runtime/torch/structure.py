@@ -15,7 +15,15 @@ import numpy as np
 import torch
 
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
-from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, factors, is_given, is_of_fact, with_products
+from explorer.compiler.ir.index_sets import (
+    CONTAINERS,
+    SetNames,
+    as_they_tell,
+    factors,
+    is_given,
+    is_of_fact,
+    with_products,
+)
 from explorer.compiler.ir.node import once
 from explorer.compiler.ir.set_maps import listed_in
 from explorer.runtime.data.index_arrays import FORMS, NUMBERS, Form, form_of
@@ -46,9 +54,10 @@ Inverse = tuple[Tensor, Tensor]
 class Structure:
     """What `prepare` makes of index tensors; a module takes it any number of times.
 
-    `maps` are int32, a score's negatives [B, N]. `counts` are the sizes of the sets that the indices tell, `highest`
-    the greatest id of each map into a set whose size the tensors of the call tell. Programs see edges and nonzeros in
-    an order of their own: element i is the caller's element order[i]; None where the orders are one.
+    `maps` are int32, a score's negatives [B, N], also where chunks of facts share them. `counts` are the sizes of the
+    sets that the indices tell, `highest` the greatest id of each map into a set whose size the tensors of the call
+    tell. Programs see edges and nonzeros in an order of their own: element i is the caller's element order[i]; None
+    where the orders are one.
     """
 
     device: Any
@@ -261,7 +270,7 @@ def _score_structure(
     device = next(iter(found.values())).device
     made = Structure(device, {}, {"unit": 1})
     batch: int | None = None
-    for entry in graph.maps:
+    for entry in as_they_tell(graph.maps):
         if not is_given(entry):
             continue
         if entry.name not in found:
@@ -271,15 +280,22 @@ def _score_structure(
             _add_declared(made, entry, found, checked)
             continue
         batch = len(ids) if batch is None and ids.ndim else batch
-        wanted = (batch,) if entry.domain == "batch" else (batch, negatives)
+        lists = -(-(batch or 0) // entry.sharing)
+        wanted = (lists,) if entry.domain == "batch" else (lists, negatives)
         if tuple(ids.shape) != wanted:
-            shape = f"batch = {batch}" + ("" if entry.domain == "batch" else f", negatives = {negatives}")
+            shape = f"{'batch' if entry.sharing == 1 else 'chunks'} = {lists}"
+            shape += "" if entry.domain == "batch" else f", negatives = {negatives}"
             raise InputError(f"{entry.name} has the shape {list(ids.shape)}, but is declared [{shape}].")
-        made.maps[entry.name] = ids
-        made.counts[entry.domain] = prod(ids.shape)
+        made.maps[entry.name] = ids if entry.sharing == 1 else _each_fact(ids, batch or 0, entry.sharing)
+        made.counts[entry.domain] = prod(made.maps[entry.name].shape)
         made.highest[entry.name] = _highest(ids, checked)
     made.counts.setdefault("batch", batch or 0)
     return made
+
+
+def _each_fact(lists: Tensor, batch: int, sharing: int) -> Tensor:
+    """The list of each fact's chunk."""
+    return lists.index_select(0, torch.arange(batch, device=lists.device) // sharing)
 
 
 def _list_structure(

@@ -51,7 +51,8 @@ PASSES: Mapping[str, str] = {
 """By the name of a pass what it does."""
 
 OPTIONS: Mapping[str, str] = {
-    "negatives": "So many corrupted triples for each true one, with another head or tail (cuKE §VII-B).",
+    "negatives": "So many corrupted triples for each true one, with another head or tail (cuKE §VII-B); one list of"
+    " them may be shared by a chunk of triples.",
     "grad": "Adds the gradients of all parameters to the program.",
     "apart": "Keeps the kernels of results free of gradients, as a training step runs them, in two parts.",
     "reorder": "Permits linear operators to change their order (Hector §3.2.3).",

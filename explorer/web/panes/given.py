@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from explorer.compiler.options import ARCHITECTURES, EDGES, LARGEST_NEGATIVE_COUNT, LONGEST_VECTOR, PRECISIONS
+from explorer.compiler.options import (
+    ARCHITECTURES,
+    EDGES,
+    LARGEST_NEGATIVE_COUNT,
+    LONGEST_VECTOR,
+    MOST_SHARING,
+    PRECISIONS,
+)
 from explorer.compiler.pipeline import STAGES
 from explorer.runtime import tuning
 from explorer.runtime.targets.table import TARGETS, USUAL
@@ -37,6 +44,7 @@ def give(most_panes: int) -> None:
         longest_vector=LONGEST_VECTOR,
         parameters=settings.machine_parameters(),
         largest_negative_count=LARGEST_NEGATIVE_COUNT,
+        most_sharing=MOST_SHARING,
         meanings=views.OPERATOR_MEANINGS,
         work_in_words=views.work_in_words,
         limits=limits,

@@ -206,18 +206,22 @@ function showChunks() {
 
 /** @param {string} id */
 const select = (id) => byId(id, HTMLSelectElement);
-const negativeCount = () => need(byId("options"), '[data-act="negative-count"]', HTMLInputElement);
+/** @param {"count" | "sharing"} of */
+const negativeField = (of) => need(byId("options"), `[data-act="negative-${of}"]`, HTMLInputElement);
+const negativeFields = () => [negativeField("count"), negativeField("sharing")];
 
 /** @param {Event} event */
 function optionEvent({ target }) {
-  const count = negativeCount();
+  const fields = negativeFields();
   const end = select("negatives").value;
   if (target instanceof HTMLSelectElement && WORDS.includes(target.id)) setOption(target.id, target.value);
   if (target === select("inspect")) showChunks();
-  if (target !== select("negatives") && target !== count) return;
-  count.disabled = end === "none";
-  if (end === "none") setOption("negatives", "none");
-  else if (count.checkValidity() && count.value !== "") setOption("negatives", `${end}:${count.value}`);
+  if (target !== select("negatives") && !fields.some((field) => field === target)) return;
+  for (const field of fields) field.disabled = end === "none";
+  if (end === "none") return setOption("negatives", "none");
+  if (!fields.every((field) => field.checkValidity() && field.value !== "")) return;
+  const [count, sharing] = fields.map(({ value }) => value);
+  setOption("negatives", `${end}:${count}${Number(sharing) > 1 ? `/${sharing}` : ""}`);
 }
 
 // The controls as the state has them: after a reload, or another example.
@@ -228,11 +232,11 @@ export function showOptions() {
     const isOn = others[button.dataset.option ?? ""] ?? button.dataset.usual === "true";
     button.setAttribute("aria-checked", String(isOn));
   }
-  const [end, number] = String(negatives).split(":");
+  const [end, numbers = ""] = String(negatives).split(":");
   select("negatives").value = end;
-  const count = negativeCount();
-  count.disabled = end === "none";
-  if (number) count.value = number;
+  const [number, sharing = "1"] = numbers.split("/");
+  for (const field of negativeFields()) field.disabled = end === "none";
+  if (number) [negativeField("count").value, negativeField("sharing").value] = [number, sharing];
   for (const name of WORDS) if (name in others) select(name).value = String(others[name]);
   showChunks();
   showLevel();

@@ -1,7 +1,7 @@
 """Scores of ids over sets that a text names, with what they mean: NumPy in float64, written from the mathematics.
 
 An oracle takes the inputs by name, tensors in float64; where negatives corrupt ids, which are [batch, count], the
-others are [batch, 1].
+others are [batch, 1]. Where chunks of facts share their negatives, the inputs have a list for each chunk.
 """
 
 from __future__ import annotations
@@ -54,12 +54,14 @@ def inputs_of(fact: Fact, negatives: str = "none") -> Inputs:
     """Ids and tensors, the same on every call."""
     random = np.random.default_rng(3)
     inputs: Inputs = {}
-    end, _, count = negatives.partition(":")
+    end, _, numbers = negatives.partition(":")
+    count, _, sharing = numbers.partition("/")
+    lists = -(-BATCH // int(sharing or 1))
     for name, index_set in fact.ids.items():
-        corrupted = count and name == fact.ends[("head", "tail").index(end)]
-        shape = (BATCH, int(count)) if corrupted else (BATCH,)
+        corrupted = end in ("head", "tail") and name == fact.ends[("head", "tail").index(end)]
+        shape = (lists, int(count)) if corrupted else (BATCH,)
         if index_set.startswith("negatives of "):
-            shape = (BATCH, OWN)
+            shape = (lists, OWN)
         inputs[name] = random.integers(0, COUNTS[index_set.split()[-1]], shape).astype(np.int32)
     for name, (domain, codomain) in fact.maps.items():
         inputs[name] = random.integers(0, COUNTS[codomain], COUNTS[domain]).astype(np.int32)
@@ -70,10 +72,12 @@ def inputs_of(fact: Fact, negatives: str = "none") -> Inputs:
 
 
 def exact(fact: Fact, inputs: Inputs, negatives: str) -> Inputs:
-    """What an oracle takes."""
-    column = negatives != "none"
+    """What an oracle takes: of each fact, the ids of its chunk."""
+    column = negatives.startswith(("head", "tail"))
+    sharing = int(negatives.partition("/")[2] or 1)
     given = {name: np.asarray(array, np.float64) for name, array in inputs.items() if name in fact.tensors}
     ids = {name: inputs[name] for name in fact.ids}
+    ids = {name: each.repeat(sharing, axis=0)[:BATCH] if each.ndim == 2 else each for name, each in ids.items()}
     given |= {name: given[name][:, None] for name in given if column and name not in fact.learnt}
     given |= {name: inputs[name] for name in fact.maps}
     return given | {name: each[:, None] if column and each.ndim == 1 else each for name, each in ids.items()}

@@ -16,11 +16,10 @@ from tests.compiler.slopes import assert_gives, slopes
 
 def oracle(fact: Fact, negatives: str) -> tuple[Inputs, Array, Array, dict[str, Array]]:
     """The inputs, their scores, a gradient of these, and the gradients of what is learnt."""
-    corrupting = "none" if negatives.startswith("own") else negatives
-    inputs = inputs_of(fact, corrupting)
+    inputs = inputs_of(fact, negatives)
 
     def means(given: Inputs) -> Any:
-        return fact.means(exact(fact, given, corrupting))
+        return fact.means(exact(fact, given, negatives))
 
     want = means(inputs)
     upstream = np.random.default_rng(2).normal(size=want.shape).astype(np.float32)

@@ -28,7 +28,7 @@ PARSERS = {
     "module": parse_module,
 }
 SCHEDULED = Language(st.nothing(), verify_scheduled, print_scheduled, parse_scheduled)
-NEGATIVES = ("none", "tail:3", "head:2")
+NEGATIVES = ("none", "tail:3", "head:2", "tail:3/4")
 
 
 STAGES = ("graph", "loops", "slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc", "kernels")

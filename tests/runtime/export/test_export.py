@@ -35,6 +35,7 @@ layer Words(g: graph):
 RUN = {
     "kge/transr": ({"D": 8, "K": 4}, {}, True),
     "kge/transf": ({"D": 8}, {"negatives": "tail:3"}, True),
+    "kge/transe_l1 shared": ({"D": 8}, {"negatives": "head:3/8"}, True),
     "kge/transr chunks": ({"D": 8, "K": 8}, {"inspect": "chunks"}, False),
     "rgnn/rgat": ({"F": 8, "G": 8}, {}, True),
     "rgnn/hgt": ({}, {}, True),

@@ -46,6 +46,13 @@ def verdict(compilation: explorer.Compilation) -> EditedStage:
     return edit
 
 
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize(("changed", "status"), [("p * u", "matches"), ("u + p", "wrong")])
+def test_an_edit_is_tried_with_negatives_that_triples_share(changed: str, status: str, grad: bool) -> None:
+    found = edited(compiled(negatives="tail:3/4", grad=grad), "loops", ("u * p", changed))
+    assert verdict(found).verdict.status == status
+
+
 def test_an_edit_that_matches_is_what_all_stages_onward_are_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prove, "ENOUGH_SECONDS", 60.0)  # a slow host tries one input in the time that there is
     plain = compiled()

@@ -92,11 +92,19 @@ class _GraphBuilder(Builder):
     def dim(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
         return name, size
 
-    def index_map(self, meta: Meta, name: str, domain: str, codomain: str, *rest: str | _Division) -> g.IndexMap:
-        paths = tuple(part for part in rest if isinstance(part, str))
-        divided = tuple(part for part in rest if not isinstance(part, str))
-        origin = self.origin(meta)
-        return g.IndexMap(name=name, domain=domain, codomain=codomain, paths=paths, divided=divided, origin=origin)
+    def index_map(self, meta: Meta, name: str, domain: str, codomain: str, *rest: int | str | _Division) -> g.IndexMap:
+        return g.IndexMap(
+            name=name,
+            domain=domain,
+            codomain=codomain,
+            paths=tuple(part for part in rest if isinstance(part, str)),
+            divided=tuple(part for part in rest if isinstance(part, tuple)),
+            sharing=next((part for part in rest if isinstance(part, int)), 1),
+            origin=self.origin(meta),
+        )
+
+    def sharing(self, meta: Meta, count: int) -> int:
+        return count
 
     def division(self, meta: Meta, operator: str, number: int) -> _Division:
         return operator, number

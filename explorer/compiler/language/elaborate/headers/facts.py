@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
 from explorer.compiler.language.names.builtins import INDEX_SETS, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.names.structures import BATCH, NEGATIVE, OF_NEGATIVES
 from explorer.compiler.language.parsing import syntax
-from explorer.compiler.options import Negatives
+from explorer.compiler.options import OWN_NEGATIVES, Negatives
 
 SCORE_PARAMETERS = "(h: entity, r: relation, t: entity)"
 ENTITY = SETS_OF_FAMILIES["score"][0]
@@ -32,12 +33,15 @@ def index_maps(
     fitting = [parameter for parameter in definition.parameters if _fits(parameter, definition, sizes, collector)]
     found = {parameter.name.text: parameter.annotation.index_set.text for parameter in fitting if parameter.annotation}
     corrupted = corrupted_by(found, negatives.end) if negatives and found and not own else None
+    sharing = negatives.sharing if negatives else 1
+    several = (corrupted, *own)
     maps = tuple(
         ir.IndexMap(
             origin=(parameter.name.extent,),
             name=parameter.name.text,
-            domain=NEGATIVE if parameter.name.text in (corrupted, *own) else BATCH,
+            domain=NEGATIVE if parameter.name.text in several else BATCH,
             codomain=found[parameter.name.text],
+            sharing=sharing if parameter.name.text in several else 1,
         )
         for parameter in fitting
     )
@@ -69,12 +73,16 @@ def check_negatives(definition: syntax.Definition, negatives: Negatives, collect
     elif definition.kind != "score":
         collector.report(f"negatives belong to scores, and '{name}' is a {definition.kind}", None)
     elif own and negatives.replaces:
-        message = f"'{name}' has negatives of its own, '{own[0]}': how many is negatives=own:{negatives.count}"
+        option = replace(negatives, end=OWN_NEGATIVES)
+        message = f"'{name}' has negatives of its own, '{own[0]}': how many is negatives={option}"
         collector.report(message, None)
     elif not own and not negatives.replaces:
-        ends = f"tail:{negatives.count} or head:{negatives.count}"
+        ends = f"{replace(negatives, end='tail')} or {replace(negatives, end='head')}"
         detail = "A score has some of its own where its header says so: n: negatives of entity."
         collector.report(f"'{name}' has no negatives of its own: they replace an id, negatives={ends}", None, detail)
+    elif negatives.sharing > 1 and len(definition.parameters) == 1:
+        message = f"the negatives of '{name}' replace its only id: nothing tells which facts would share them"
+        collector.report(message, None)
 
 
 def corrupted_by(sets: Mapping[str, str], end: str) -> str:

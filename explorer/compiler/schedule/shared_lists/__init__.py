@@ -1,0 +1,1 @@
+"""Scores of facts with a list of negatives that a chunk of them shares."""
