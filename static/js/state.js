@@ -111,9 +111,9 @@ export const snapshot = () => ({
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer; // of what is still to be kept
-export function keep() {
+export function keep(wait = 150) {
   clearTimeout(timer);
-  timer = setTimeout(keepNow, 150);
+  timer = setTimeout(keepNow, wait);
 }
 // A page that is left within that time keeps it then.
 window.addEventListener("pagehide", () => timer !== undefined && keepNow());

@@ -17,8 +17,9 @@ from explorer.web.panes.highlight import highlight, highlight_words
 MOST_LINES = 5_000
 """Lines of one text that the page shows at first; more would make it slow, and are fetched when a reader asks."""
 FIRST_LINES = slice(0, MOST_LINES)
-CHUNK = 200
-"""Lines that the browser lays out together: it skips the chunks that are out of sight."""
+CHUNK = 50
+"""Lines that the browser styles and lays out together: it skips the chunks that are out of sight. `.chunk` in the style
+sheet has their height."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,14 @@ FILL = CodeLine(0, Markup(""), mark="fill")
 
 @dataclass(frozen=True)
 class Code:
-    """The lines of a text in chunks; `total` counts those left out too. The lines of `folded` are behind them, the
-    first of which says what they are. A page that has this text calls it by its `version`; `patch` is what differs from
-    an earlier version."""
+    """The lines of a text in chunks; `total` counts those left out too, which may be the ones with labels. The lines of
+    `folded` are behind them, the first of which says what they are. A page that has this text calls it by its
+    `version`; `patch` is what differs from an earlier version."""
 
     chunks: tuple[tuple[CodeLine, ...], ...]
     total: int
     has_units: bool
+    has_labels: bool
     folded: tuple[CodeLine, ...] = ()
     version: str = ""
     patch: Patch | None = None
@@ -177,7 +179,8 @@ def in_chunks(lines: Sequence[CodeLine], fold: int | None = None, part: slice = 
     at = fold if part == FIRST_LINES else None
     shown, folded = kept[:at], () if at is None else tuple(kept[at:])
     chunks = tuple(tuple(shown[start : start + CHUNK]) for start in range(0, len(shown), CHUNK))
-    return Code(chunks, len(lines), any(line.unit for line in kept), folded)
+    has_labels = any(line.of or line.made for line in lines)
+    return Code(chunks, len(lines), any(line.unit for line in kept), has_labels, folded)
 
 
 def folds_at(lines: Sequence[Mapping[str, Any]]) -> int | None:

@@ -78,7 +78,7 @@ def patched(code: Code, base: str, texts: ShownTexts) -> Code:
 def _hashes(code: Code, lines: Sequence[CodeLine]) -> Rows:
     """First what must be equal for a patch, the columns and what is folded, then the rows."""
     folded = hash(tuple(line.content for line in code.folded))
-    return (hash(code.has_units), folded, *(hash(line.content) for line in lines))
+    return (hash((code.has_units, code.has_labels)), folded, *(hash(line.content) for line in lines))
 
 
 def differing(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int, int, int]]:

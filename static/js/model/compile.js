@@ -1,7 +1,7 @@
 // Recompile as the reader edits: debounced, numbered, and the newest answer wins.
 import { byId } from "../dom.js";
 import { shownTexts } from "../stages/patches.js";
-import { emit, isBroken, isCurrent, keep, on, state } from "../state.js";
+import { emit, isBroken, isCurrent, keep, keepNow, on, state } from "../state.js";
 /** @import { Facts, Input } from "../types.d.ts" */
 
 // How long the page waits for the next key: as a part of what the last answer took, so that it asks at once while the
@@ -9,6 +9,8 @@ import { emit, isBroken, isCurrent, keep, on, state } from "../state.js";
 const PAUSE = { part: 1 / 16, least: 15, most: 300 };
 const IDLE = 400;
 const BUSY_AFTER = 300;
+// An edit is kept with its answer, or after so long: a new address makes the browser work, also for the sign in its tab.
+const KEPT_WITHIN = 1000;
 
 const form = () => byId("edit", HTMLFormElement);
 /** @typedef {ReturnType<typeof setTimeout> | undefined} Timer */
@@ -30,7 +32,7 @@ export function edited() {
   clearTimeout(debounce);
   debounce = setTimeout(() => post("/compile", current()), pause);
   emit("edited", state.edit);
-  keep();
+  keep(KEPT_WITHIN);
 }
 
 // What the reader wants now, without waiting for more of it.
@@ -158,6 +160,7 @@ function showBusy(edit) {
  */
 export function showTrouble(sentence, mayPass = false) {
   clearTimeout(busy);
+  keepNow(); // as the sentence says
   const text = document.createElement("span");
   text.className = "bad";
   text.textContent = sentence;

@@ -39,7 +39,14 @@ function findPatched(fresh) {
 // htmx tells events of every element that it takes out or puts in, thousands for a long text; nothing here listens.
 export function startSwaps() {
   on("before-swap", () => (isWhole = true));
-  on("before-piece", ({ detail }) => findPatched(detail.fragment).forEach((old, body) => takeOver(body, old)));
+  on("before-piece", ({ detail }) => {
+    findPatched(detail.fragment).forEach((old, body) => takeOver(body, old));
+    const { target, fragment } = detail;
+    // A piece that is swapped by what it holds, where it has no texts and no controls: the rail, the operations.
+    if (!(fragment instanceof Element) || fragment.querySelector(`.body, ${CONTROLS}`)) return;
+    setChildren(target, settledChildren(fragment, target));
+    detail.shouldSwap = false;
+  });
   window.htmx.defineExtension("in-one-go", {
     handleSwap(style, target, fragment) {
       if (style !== "innerHTML" || !(target instanceof Element)) return false;
@@ -108,12 +115,62 @@ function graft(fresh, shown, patched) {
     const holds = [...fresh.children].find((child) => child.contains(body));
     if (holds) held.set(holds, [...shown.children].find((child) => child.contains(old)));
   }
+  const others = [...shown.children].filter((child) => !child.matches(".body") && !child.querySelector(".body"));
   const children = [...fresh.childNodes].map((child) => {
     const place = held.get(child);
-    return place && child instanceof Element ? graft(child, place, patched) : child;
+    if (place && child instanceof Element) return graft(child, place, patched);
+    const at = others.findIndex((other) => child instanceof Element && isOfKind(other, child));
+    return at < 0 ? child : settled(child, others.splice(at, 1)[0]);
   });
   setChildren(shown, children);
   return shown;
+}
+
+/**
+ * @param {Element} one
+ * @param {Element} other
+ */
+const isOfKind = (one, other) => one.tagName === other.tagName && one.className === other.className;
+
+/**
+ * What stands for an answer's element: the shown one, changed where it differs, since what is put in is laid out anew.
+ * A control is kept only as the answer has it: what a reader has set there is no attribute.
+ * @template {ChildNode} T
+ * @param {T} fresh
+ * @param {ChildNode | undefined} shown
+ * @returns {ChildNode}
+ */
+function settled(fresh, shown) {
+  if (shown?.isEqualNode(fresh) && isAsWritten(shown)) return shown;
+  if (!(fresh instanceof Element && shown instanceof Element && fresh.tagName === shown.tagName)) return fresh;
+  if (fresh.matches(CONTROLS)) return fresh;
+  setAttributes(shown, fresh);
+  setChildren(shown, settledChildren(fresh, shown));
+  return shown;
+}
+
+/**
+ * @param {Element} fresh
+ * @param {Element} shown
+ */
+function settledChildren(fresh, shown) {
+  const places = shown.childNodes.length === fresh.childNodes.length ? [...shown.childNodes] : [];
+  return [...fresh.childNodes].map((child, at) => settled(child, places[at]));
+}
+
+const CONTROLS = "select, input, textarea";
+
+/** @param {ChildNode} shown */
+const isAsWritten = (shown) => !(shown instanceof Element) || controlsIn(shown).every(hasItsDefault);
+
+/** @param {Element} element */
+const controlsIn = (element) => [...(element.matches(CONTROLS) ? [element] : []), ...element.querySelectorAll(CONTROLS)];
+
+/** @param {Element} control */
+function hasItsDefault(control) {
+  if (control instanceof HTMLSelectElement) return control.selectedOptions[0]?.defaultSelected === true;
+  if (control instanceof HTMLTextAreaElement) return control.value === control.defaultValue;
+  return control instanceof HTMLInputElement && control.value === control.defaultValue && control.checked === control.defaultChecked;
 }
 
 /**
