@@ -267,3 +267,51 @@ def test_what_is_prepared_takes_tables_of_any_size():
         pairs = zip(torch.autograd.grad(got, (E, R, M)), torch.autograd.grad(want, (E, R, M)), strict=True)
         for one, other in pairs:
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_are_put_in_order_once_for_a_tensor_that_comes_again_unchanged() -> None:
+    again, made = torch_kept.Again(), list[int]()
+
+    def get(tensor: Any) -> Any:
+        return again.get(tensor, lambda: made.append(1) or tensor + 1)
+
+    features = torch.zeros(3)
+    for _ in range(4):
+        assert get(features).eq(1).all()
+    assert len(made) == 2  # what is seen once is not kept
+    features.add_(1)
+    assert get(features).eq(2).all()
+    assert len(made) == 3
+    learnt = torch.zeros(3, requires_grad=True)
+    with torch.inference_mode():
+        inferred = torch.zeros(3)
+    for tensor in (learnt, inferred):
+        made.clear()
+        assert [get(tensor) is not None for _ in range(3)] == [True] * 3
+        assert len(made) == 3
+    several = [torch.full((2,), each) for each in range(9)]
+    assert [float(get(tensor)[0]) for _ in range(3) for tensor in several] == [*range(1, 10)] * 3
+    assert len(again._seen) == torch_kept.MOST
+
+
+def test_what_is_kept_of_features_goes_with_them() -> None:
+    again = torch_kept.Again()
+    features = torch.zeros(3)
+    kept = [again.get(features, lambda: torch.ones(3)) for _ in range(2)][1]
+    gone = weakref.ref(kept)
+    del features, kept
+    again.get(torch.zeros(1), lambda: torch.zeros(1))
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_layer_reads_an_edges_features_as_they_are_now() -> None:
+    body = '    for n in g.nodes():\n        n["h"] = sum(w[e] for e in n.incoming_edges())\n    return n["h"]\n'
+    module = explorer.compile(f"layer F(g: graph):\n    input w[edge]\n{body}", on_demand=True).torch()
+    src, dst = torch.tensor([0, 1, 2, 0]), torch.tensor([2, 0, 1, 2])
+    weights = torch.arange(4.0)
+    for step in range(5):
+        want = torch.zeros(3).index_add(0, dst, weights)
+        assert torch.equal(module(src, dst, num_nodes=3, w=weights).reshape(-1), want)
+        if step == 2:
+            weights.mul_(3)

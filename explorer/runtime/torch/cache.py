@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch.utils.weak import TensorWeakRef
 
-from explorer.runtime.torch.structure import Tensor
-
+Tensor = Any
+"""A torch.Tensor."""
 Value = TypeVar("Value")
 MOST = 4
 """Graphs of which something is kept at a time: those used last."""
@@ -70,3 +70,44 @@ class Kept(Generic[Value]):
         """What is made, of tensors whose changes are counted even where the caller counts none."""
         with torch.inference_mode(False):
             return make()
+
+
+@dataclass(frozen=True)
+class _Seen(Generic[Value]):
+    """A tensor that was seen, and what was made of it, once it was seen twice."""
+
+    tensor: TensorWeakRef
+    version: int
+    value: Value | None = None
+
+
+class Again(Generic[Value]):
+    """Values by the tensor that they were made of, of those that come again unchanged, as features of a graph do at
+    each step, and activations do not: of what is seen once nothing is kept."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, _Seen[Value]] = {}
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies begin with nothing."""
+        return Again, ()
+
+    def get(self, tensor: Tensor, make: Callable[[], Value]) -> Value:
+        """What `make` makes of the tensor, or made of it before."""
+        if tensor.is_inference() or tensor.requires_grad:
+            return make()
+        with self._lock:
+            self._seen = {name: each for name, each in self._seen.items() if each.tensor() is not None}
+            seen = self._seen.pop(id(tensor), None)
+            if seen is None or seen.version != tensor._version:
+                value, seen = make(), _Seen(TensorWeakRef(tensor), tensor._version)
+            elif seen.value is None:
+                value = make()
+                seen = _Seen(seen.tensor, seen.version, value)
+            else:
+                value = seen.value
+            self._seen[id(tensor)] = seen  # the last, as it was used last
+            while len(self._seen) > MOST:
+                del self._seen[next(iter(self._seen))]
+        return value

@@ -23,7 +23,16 @@ from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.torch.device_ids import Checked
 from explorer.runtime.torch.programs import Run, TensorProgram
-from explorer.runtime.torch.structure import DTYPES, Structure, Tensor, known_names, narrowed, prepare, structure_names
+from explorer.runtime.torch.structure import (
+    DTYPES,
+    Structure,
+    Tensor,
+    each_fact,
+    known_names,
+    narrowed,
+    prepare,
+    structure_names,
+)
 
 MOST_CALLS = 64
 """Kinds of calls that a module remembers."""
@@ -69,6 +78,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         told = {name for tensor in self._declared for name in tensor.sets}
         leads_to = {entry.name: entry.codomain for entry in graph.maps if is_given(entry)}
         self._leads_to = leads_to if told.issuperset(leads_to.values()) else {}
+        # By the name of a map of lists that chunks of facts share, of how many facts these are.
+        self._sharing = {entry.name: entry.sharing for entry in graph.maps if entry.sharing > 1}
         # By learnt tensor, the dimensions of which one row stands for nothing, and that row.
         self._padding = {
             tensor.name: tuple((place, padding[each]) for place, each in enumerate(tensor.sets) if each in padding)
@@ -213,7 +224,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 rows = {name: counts[index_set] for name, index_set in self._leads_to.items()}
                 found = narrowed(ids, rows if self.check_indices else None)
                 if found is not None:  # or all is looked at, to say what is wrong
-                    return replace(structure, maps=found[0], inverses={}), counts, found[1]
+                    maps = {**found[0], **each_fact({n: found[0][n] for n in self._sharing}, self._sharing, counts)}
+                    return replace(structure, maps=maps, inverses={}), counts, found[1]
         structure = self._structure(ids, indices, named, tensors)
         counts = self._check(structure, tensors)
         if like is not None and len(self._calls) < MOST_CALLS:

@@ -223,8 +223,7 @@ class TensorProgram:
             if buffer.kind == "index":
                 arrays[buffer.name] = structure.index(buffer.name, self.graph, counts)
             elif buffer.name in tensors:
-                tensor = tensors[buffer.name].detach()
-                arrays[buffer.name] = aligned(structure.enter(tensor, self.first_sets[buffer.name]))
+                arrays[buffer.name] = aligned(structure.entered(tensors[buffer.name], self.first_sets[buffer.name]))
             else:
                 arrays[buffer.name] = structure.values[buffer.name]
         key = tuple(counts.items())

@@ -34,6 +34,7 @@ from explorer.runtime.encode.layers import graph_of
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.encode.products import product_ids
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES
+from explorer.runtime.torch.cache import Again
 from explorer.runtime.torch.device_ids import Checked, device_ids
 from explorer.runtime.torch.ids import counting_sort, narrow
 from explorer.runtime.torch.streams import current
@@ -70,6 +71,7 @@ class Structure:
     edges: str = ""  # the end that a graph's edges are sorted by
     inverses: dict[str, Inverse] = field(default_factory=dict)
     made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by map, the sizes that its inverse is for
+    again: Again[Tensor] = field(default_factory=Again)  # rows in the programs' order, of tensors that come again
     fitting: dict[Any, Mapping[str, int]] = field(default_factory=dict)  # sizes, by module and kinds of tensors
 
     def index(self, name: str, graph: Graph, counts: Mapping[str, int]) -> Tensor:
@@ -91,6 +93,11 @@ class Structure:
     def enter(self, tensor: Tensor, index_set: str) -> Tensor:
         """Rows in the caller's order, put into the programs'."""
         return tensor.index_select(0, self.order) if self._sorts(index_set) else tensor
+
+    def entered(self, tensor: Tensor, index_set: str) -> Tensor:
+        """What `enter` gives, of a tensor that is a caller's own: once for one that comes again unchanged."""
+        rows = tensor.detach()
+        return self.again.get(tensor, lambda: self.enter(rows, index_set)) if self._sorts(index_set) else rows
 
     def leave(self, rows: Tensor, index_set: str) -> Tensor:
         """Rows in the programs' order, put back into the caller's."""
@@ -286,16 +293,21 @@ def _score_structure(
             shape = f"{'batch' if entry.sharing == 1 else 'chunks'} = {lists}"
             shape += "" if entry.domain == "batch" else f", negatives = {negatives}"
             raise InputError(f"{entry.name} has the shape {list(ids.shape)}, but is declared [{shape}].")
-        made.maps[entry.name] = ids if entry.sharing == 1 else _each_fact(ids, batch or 0, entry.sharing)
+        given_to = each_fact({entry.name: ids}, {entry.name: entry.sharing}, {"batch": batch or 0})
+        made.maps[entry.name] = given_to[entry.name]
         made.counts[entry.domain] = prod(made.maps[entry.name].shape)
         made.highest[entry.name] = _highest(ids, checked)
     made.counts.setdefault("batch", batch or 0)
     return made
 
 
-def _each_fact(lists: Tensor, batch: int, sharing: int) -> Tensor:
-    """The list of each fact's chunk."""
-    return lists.index_select(0, torch.arange(batch, device=lists.device) // sharing)
+def each_fact(lists: Mapping[str, Tensor], sharing: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, Tensor]:
+    """By map, the list of each fact, where chunks of so many facts share one."""
+    found = {}
+    for name, ids in lists.items():
+        facts = torch.arange(counts["batch"], device=ids.device)
+        found[name] = ids if sharing[name] == 1 else ids.index_select(0, facts // sharing[name])
+    return found
 
 
 def _list_structure(

@@ -75,6 +75,18 @@ def test_a_module_refuses_lists_of_another_number_of_chunks() -> None:
         module(*ids)
 
 
+def test_a_modules_second_call_reads_the_lists_of_its_own_chunks() -> None:
+    """Of a call like one before, ids alone are looked at again."""
+    torch = pytest.importorskip("torch")
+    text = "score Dots(h: entity, t: entity):\n    param E[entity, 4]\n    return dot(E[h], E[t])\n"
+    module = compiled(text, options={"negatives": "tail:2/3"}).torch(entity=6)
+    for seed in range(3):
+        random = torch.Generator().manual_seed(seed)
+        h, lists = torch.randint(6, (7,), generator=random), torch.randint(6, (3, 2), generator=random)
+        tails = module.E[lists.repeat_interleave(3, 0)[:7]]
+        torch.testing.assert_close(module(h, lists), (module.E[h][:, None] * tails).sum(-1))
+
+
 @pytest.mark.parametrize(
     ("fact", "option", "message"),
     [
