@@ -57,7 +57,7 @@ def run(name: str, seed: int, grad: bool = False) -> set[str]:
     return {key.rpartition(".")[2] for key in compilation.schedule}
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_gradients_of_a_random_schedule_on_threads(seed: int) -> None:
     """Decisions of outer products and of sums of all nodes are among those that are sampled."""
     chosen = run("biased", seed, grad=True) | run("rgcn", seed, grad=True)

@@ -184,6 +184,7 @@ _GRAPH = {
     "dim": "A size that shapes are written in.",
     "edges": "The end that the edges of the graph are sorted by in memory, where it is not their destination.",
     "map": "A function from the elements of one set to those of another: each edge's source.",
+    "sharing": "How many triples, one behind another, share a list of negatives.",
     "return": "The value that is the result.",
     "by": "The map whose segments are taken together.",
 }
