@@ -272,16 +272,18 @@ def test_what_is_prepared_takes_tables_of_any_size():
 def test_rows_are_put_in_order_once_for_a_tensor_that_comes_again_unchanged() -> None:
     again, made = torch_kept.Again(), list[int]()
 
-    def get(tensor: Any) -> Any:
-        return again.get(tensor, lambda: made.append(1) or tensor + 1)
+    def get(tensor: Any, stream: int = 0) -> Any:
+        return again.get(tensor, stream, lambda: made.append(1) or tensor + 1)
 
     features = torch.zeros(3)
     for _ in range(4):
         assert get(features).eq(1).all()
     assert len(made) == 2  # what is seen once is not kept
+    assert get(features, 7).eq(1).all()
+    assert len(made) == 3  # the other stream's may not be there
     features.add_(1)
     assert get(features).eq(2).all()
-    assert len(made) == 3
+    assert len(made) == 4
     learnt = torch.zeros(3, requires_grad=True)
     with torch.inference_mode():
         inferred = torch.zeros(3)
@@ -297,10 +299,10 @@ def test_rows_are_put_in_order_once_for_a_tensor_that_comes_again_unchanged() ->
 def test_what_is_kept_of_features_goes_with_them() -> None:
     again = torch_kept.Again()
     features = torch.zeros(3)
-    kept = [again.get(features, lambda: torch.ones(3)) for _ in range(2)][1]
+    kept = [again.get(features, 0, lambda: torch.ones(3)) for _ in range(2)][1]
     gone = weakref.ref(kept)
     del features, kept
-    again.get(torch.zeros(1), lambda: torch.zeros(1))
+    again.get(torch.zeros(1), 0, lambda: torch.zeros(1))
     gc.collect()
     assert gone() is None
 

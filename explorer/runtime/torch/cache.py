@@ -86,20 +86,21 @@ class Again(Generic[Value]):
     each step, and activations do not: of what is seen once nothing is kept."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, _Seen[Value]] = {}
+        self._seen: dict[tuple[int, Hashable], _Seen[Value]] = {}
         self._lock = RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies begin with nothing."""
         return Again, ()
 
-    def get(self, tensor: Tensor, make: Callable[[], Value]) -> Value:
-        """What `make` makes of the tensor, or made of it before."""
+    def get(self, tensor: Tensor, rest: Hashable, make: Callable[[], Value]) -> Value:
+        """What `make` makes of the tensor and of the `rest`, or made of them before."""
         if tensor.is_inference() or tensor.requires_grad:
             return make()
+        key = id(tensor), rest
         with self._lock:
-            self._seen = {name: each for name, each in self._seen.items() if each.tensor() is not None}
-            seen = self._seen.pop(id(tensor), None)
+            self._seen = {other: each for other, each in self._seen.items() if each.tensor() is not None}
+            seen = self._seen.pop(key, None)
             if seen is None or seen.version != tensor._version:
                 value, seen = make(), _Seen(TensorWeakRef(tensor), tensor._version)
             elif seen.value is None:
@@ -107,7 +108,7 @@ class Again(Generic[Value]):
                 seen = _Seen(seen.tensor, seen.version, value)
             else:
                 value = seen.value
-            self._seen[id(tensor)] = seen  # the last, as it was used last
+            self._seen[key] = seen  # the last, as it was used last
             while len(self._seen) > MOST:
                 del self._seen[next(iter(self._seen))]
         return value

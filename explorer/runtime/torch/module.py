@@ -224,8 +224,10 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 rows = {name: counts[index_set] for name, index_set in self._leads_to.items()}
                 found = narrowed(ids, rows if self.check_indices else None)
                 if found is not None:  # or all is looked at, to say what is wrong
-                    maps = {**found[0], **each_fact({n: found[0][n] for n in self._sharing}, self._sharing, counts)}
-                    return replace(structure, maps=maps, inverses={}), counts, found[1]
+                    maps, checked = found
+                    for name, sharing in self._sharing.items():
+                        maps[name] = each_fact(maps[name], counts["batch"], sharing)
+                    return replace(structure, maps=maps, inverses={}), counts, checked
         structure = self._structure(ids, indices, named, tensors)
         counts = self._check(structure, tensors)
         if like is not None and len(self._calls) < MOST_CALLS:

@@ -95,9 +95,13 @@ class Structure:
         return tensor.index_select(0, self.order) if self._sorts(index_set) else tensor
 
     def entered(self, tensor: Tensor, index_set: str) -> Tensor:
-        """What `enter` gives, of a tensor that is a caller's own: once for one that comes again unchanged."""
+        """What `enter` gives, of a tensor that is a caller's own: once for one that comes again unchanged, on a stream
+        of a GPU, since others may not have come so far."""
         rows = tensor.detach()
-        return self.again.get(tensor, lambda: self.enter(rows, index_set)) if self._sorts(index_set) else rows
+        if not self._sorts(index_set):
+            return rows
+        stream = torch.cuda.current_stream(tensor.device).cuda_stream if tensor.is_cuda else 0
+        return self.again.get(tensor, stream, lambda: self.enter(rows, index_set))
 
     def leave(self, rows: Tensor, index_set: str) -> Tensor:
         """Rows in the programs' order, put back into the caller's."""
@@ -293,21 +297,16 @@ def _score_structure(
             shape = f"{'batch' if entry.sharing == 1 else 'chunks'} = {lists}"
             shape += "" if entry.domain == "batch" else f", negatives = {negatives}"
             raise InputError(f"{entry.name} has the shape {list(ids.shape)}, but is declared [{shape}].")
-        given_to = each_fact({entry.name: ids}, {entry.name: entry.sharing}, {"batch": batch or 0})
-        made.maps[entry.name] = given_to[entry.name]
+        made.maps[entry.name] = ids if entry.sharing == 1 else each_fact(ids, batch or 0, entry.sharing)
         made.counts[entry.domain] = prod(made.maps[entry.name].shape)
         made.highest[entry.name] = _highest(ids, checked)
     made.counts.setdefault("batch", batch or 0)
     return made
 
 
-def each_fact(lists: Mapping[str, Tensor], sharing: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, Tensor]:
-    """By map, the list of each fact, where chunks of so many facts share one."""
-    found = {}
-    for name, ids in lists.items():
-        facts = torch.arange(counts["batch"], device=ids.device)
-        found[name] = ids if sharing[name] == 1 else ids.index_select(0, facts // sharing[name])
-    return found
+def each_fact(lists: Tensor, batch: int, sharing: int) -> Tensor:
+    """The list of each fact, where chunks of so many facts share one."""
+    return lists.index_select(0, torch.arange(batch, device=lists.device) // sharing)
 
 
 def _list_structure(

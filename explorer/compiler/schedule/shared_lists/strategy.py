@@ -88,7 +88,7 @@ def _parted(
     of what an iteration does before, and behind."""
     before: tuple[loops.Kernel, ...] = ()
     rows, head, rest = _at_loop(kernel)
-    if any(isinstance(s, loops.For | loops.Store | loops.Accumulate) for s in head):
+    if any(isinstance(s, (loops.For, loops.Store, loops.Accumulate)) for s in head):
         parts = cut(kernel, rows, head, rest, names)
         if parts is None:
             return (), kernel, ()
