@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,7 +86,11 @@ def test_ids_are_narrowed_with_their_ends(dtype, given):
     assert (least, greatest) == ((min(given), max(given)) if given else (0, -1))
 
 
-def test_the_ends_tell_what_an_int32_cannot_hold():
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "Python"])
+def test_the_ends_tell_what_an_int32_cannot_hold(compiled, monkeypatch):
+    if not compiled:
+        code = SimpleNamespace(narrow=torch_ids._narrow)
+        monkeypatch.setattr(torch_ids, "_compiled", lambda: code)
     shape = torch.tensor([[2**40, -(2**40)], [0, 1]]).t()  # not contiguous
     narrow, *ends = torch_ids.narrow(shape)
     assert ends == [-(2**40), 2**40]

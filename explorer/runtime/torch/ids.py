@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 Tensor = Any
@@ -38,7 +39,8 @@ def _narrow(ids: Any, narrowed: Any) -> tuple[int, int]:
     least, greatest = (ids[0], ids[0]) if ids.size else (0, -1)
     for place in range(ids.size):
         least, greatest = min(least, ids[place]), max(greatest, ids[place])
-        narrowed[place] = ids[place]
+        # What int32 cannot hold is cut here: Numba may be told to leave this to Python, which refuses to store it.
+        narrowed[place] = np.int32(ids[place])
     return least, greatest
 
 

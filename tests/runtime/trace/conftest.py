@@ -13,9 +13,10 @@ import pytest
 def without_machine_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Numba's compiler is left out, and what it left is kept for nobody else."""
     numba = pytest.importorskip("numba", reason="what is traced runs by Numba on a CPU")
-    from explorer.runtime.targets import cpu
+    from explorer.runtime.targets import cpu, narrow
+    from explorer.runtime.torch import ids
 
-    kept = (cpu.prepare_once, cpu._machine_code)
+    kept = (cpu.prepare_once, cpu._machine_code, narrow.from_bits, ids._compiled)
     for each in kept:
         each.cache_clear()
     monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
