@@ -384,6 +384,32 @@ def test_an_edit_changes_only_the_lines_that_differ(open_page: OpenPage) -> None
     assert page.locator("#panes .body").all_inner_texts() == shown
 
 
+LINES = "[...document.querySelectorAll('#panes .body .l')].map((line) => line.textContent)"
+
+
+def test_a_difference_stays_as_it_is_scrolled_and_gets_the_lines_that_differ(open_page: OpenPage) -> None:
+    page = open_page("?example=rgnn/rgat")
+    page.evaluate("document.querySelectorAll('#panes .diff .l').forEach((line) => (line.isOld = true))")
+    sides = page.locator("#panes .diff .body")
+    expect(sides).to_have_count(2)
+    sides.first.evaluate("body => (body.scrollTop = 40)")
+    for old, new in (("0.2)", "0.25)"), ("0.25)", "0.25) + 1.0"), (") + 1.0", ")")):
+        edit = edit_of(page)
+        change(page, old, new)
+        expect_edit_after(page, edit)
+        assert sides.evaluate_all("sides => sides.map((body) => body.scrollTop)") == [40, 40]
+        assert page.evaluate("[...document.querySelectorAll('#panes .diff .l')].some((line) => line.isOld)")
+        shown = page.evaluate(LINES)
+        page.evaluate("document.querySelectorAll('#panes .body').forEach((body) => delete body.dataset.text)")
+        with page.expect_response("**/panes"):
+            pane(page, "loops").get_by_role("button", name="Passes (l)").click()
+        with page.expect_response("**/panes"):
+            pane(page, "loops").get_by_role("button", name="Passes (l)").click()
+        expect(pane(page, "loops").locator(".passes")).to_have_count(0)
+        assert page.evaluate(LINES) == shown
+        page.evaluate("document.querySelectorAll('#panes .diff .l').forEach((line) => (line.isOld = true))")
+
+
 def test_a_patch_of_a_text_that_is_gone_is_fetched_whole(open_page: OpenPage) -> None:
     page = open_page()
     edit = edit_of(page)

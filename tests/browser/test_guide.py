@@ -79,11 +79,29 @@ def test_what_options_would_change_of_another_model_is_not_told_of_this_one(open
     expect(page.locator("#more-options")).to_be_visible()
 
 
+def test_what_options_would_change_is_not_asked_while_somebody_types(open_page: OpenPage) -> None:
+    """It takes a compilation an option; who turns to the options asks for it."""
+    page = open_page()
+    expect(page.locator("#grad-effect")).to_have_text(re.compile("would change graph"))
+    page.locator("#editor").hover()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/effects") else None)
+    edit = edit_of(page)
+    page.locator('[data-size="D"] .field').fill("16")
+    page.wait_for_function(f"() => JSON.parse(document.getElementById('facts').dataset.facts).edit > {edit}")
+    page.wait_for_timeout(2_000)
+    assert asked == []
+    with page.expect_request("**/effects"):
+        page.locator("#options").hover()
+    expect(page.locator("#grad-effect")).to_have_text(re.compile("would change graph"))
+
+
 def test_what_is_asked_of_an_older_text_is_given_up(open_page: OpenPage) -> None:
     """It would hold one of the six connections that a browser has to a server, and the seventh edit would wait."""
     page = open_page()
     expect(page.locator("#grad-effect")).to_have_text(re.compile("would change graph"))
     page.route("**/effects", lambda route: None)  # a server that takes its time
+    page.locator("#options").hover()
     field = page.locator('[data-size="D"] .field')
     with page.expect_request("**/effects"):
         field.fill("16")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from explorer.web import limits
-from explorer.web.panes.code import Code, CodeLine, in_chunks
-from explorer.web.panes.patches import ShownTexts, differing, patched
+from explorer.web.panes.code import FILL, Code, CodeLine, in_chunks
+from explorer.web.panes.patches import ShownTexts, differing, patched, rows_text
 
 TEXT = """dim D = 64
 score S(h: entity, r: relation, t: entity):
@@ -70,8 +70,23 @@ def test_a_text_is_sent_whole_where_a_patch_would_not_do() -> None:
     assert patched(text("a", "b", "c", folded="xz"), base, texts).patch is None
     assert patched(text("n", "e", "w", folded="xy"), base, texts).patch is None
     assert patched(text("a", "b", "c", folded="xy"), "of-another-server", texts).patch is None
-    sides = in_chunks([CodeLine(1, Markup("a")), CodeLine(0, Markup(""), mark="fill")])
-    assert patched(sides, base, texts) == sides
+    side = in_chunks([CodeLine(1, Markup("a")), FILL, CodeLine(2, Markup("c"))])
+    assert patched(side, base, texts).patch is None  # the page counts the rows of the one, and not of the other
+
+
+def test_a_side_of_a_difference_is_a_patch_with_its_numbers() -> None:
+    texts = ShownTexts()
+    words = [CodeLine(number, Markup(f"w{number}")) for number in range(1, 9)]
+    base = patched(in_chunks([*words[:2], FILL, *words[2:]]), "", texts).version
+    fewer = patched(in_chunks([words[0], FILL, FILL, *words[2:]]), base, texts)
+    assert fewer.patch is not None
+    assert [(hunk.at, hunk.cut, hunk.lines) for hunk in fewer.patch.hunks] == [(1, 1, (FILL,))]
+    later = [line._replace(number=line.number + 1) for line in words[6:]]
+    moved = patched(in_chunks([*words[:2], FILL, *words[2:6], *later]), base, texts)
+    assert moved.patch is not None
+    (hunk,) = moved.patch.hunks
+    assert [line.number for line in hunk.lines] == [8, 9]
+    assert 'class="g">8<' in rows_text(hunk.lines, has_units=False, has_numbers=moved.patch.has_numbers)
 
 
 def test_the_oldest_texts_are_forgotten() -> None:

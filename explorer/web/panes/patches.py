@@ -3,7 +3,8 @@
 The page tells by its version which text it has in each pane. Where the server still knows that text's rows, it sends
 the rows that are new and where they go, and the page keeps all others, with what it knows of them. For the page's text
 `a b c d` and the new one `a x c d`, one hunk: at row 1, in the place of 1, `x`. Rows are numbered by the page, so that
-one more line does not make all lines behind it new.
+one more line does not make all lines behind it new; those of a side of a difference, of which some have no number,
+bring theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from threading import Lock
 from markupsafe import Markup
 
 from explorer.web import limits
-from explorer.web.panes.code import Code, CodeLine, Hunk, Patch, unnumbered
+from explorer.web.panes.code import Code, CodeLine, Hunk, Patch, rows_of, unnumbered
 from explorer.web.panes.views import Pane
 
 Rows = tuple[int, ...]
@@ -62,23 +63,25 @@ def in_patches(pane: Pane, versions: Sequence[str], texts: ShownTexts) -> Pane:
 
 def patched(code: Code, base: str, texts: ShownTexts) -> Code:
     """The text with a version, and where the page has it from an earlier one, as a patch of that."""
-    lines = [line for chunk in code.chunks for line in chunk]
-    if not lines or any(line.number != lines[0].number + row for row, line in enumerate(lines)):
-        return code  # a side of a difference has rows without a number
-    rows = _hashes(code, lines)
+    lines = code.lines
+    if not lines:
+        return code
+    has_numbers = any(line.number != lines[0].number + row for row, line in enumerate(lines))
+    rows = _hashes(code, lines, has_numbers)
     before = texts.find(base)
     code = replace(code, version=texts.keep(rows))
     if before is None or before[:2] != rows[:2]:
         return code
     hunks = tuple(Hunk(at, cut, tuple(lines[start:end])) for at, cut, start, end in differing(before[2:], rows[2:]))
     fresh = sum(len(hunk.lines) for hunk in hunks)
-    return code if fresh > WORTH * len(lines) else replace(code, patch=Patch(base, hunks))
+    return code if fresh > WORTH * len(lines) else replace(code, patch=Patch(base, hunks, has_numbers))
 
 
-def _hashes(code: Code, lines: Sequence[CodeLine]) -> Rows:
-    """First what must be equal for a patch, the columns and what is folded, then the rows."""
+def _hashes(code: Code, lines: Sequence[CodeLine], has_numbers: bool) -> Rows:
+    """First what must be equal for a patch, the columns and what is folded, then the rows, with or without numbers."""
     folded = hash(tuple(line.content for line in code.folded))
-    return (hash((code.has_units, code.has_labels)), folded, *(hash(line.content) for line in lines))
+    rows = (hash((line.content, line.number) if has_numbers else line.content) for line in lines)
+    return (hash((code.has_units, code.has_labels, has_numbers)), folded, *rows)
 
 
 def differing(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int, int, int]]:
@@ -105,6 +108,6 @@ def differing(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, in
     ]
 
 
-def rows_text(lines: Sequence[CodeLine], has_units: bool) -> Markup:
-    """Rows of a hunk, without numbers."""
-    return Markup("".join(unnumbered(line, has_units) for line in lines))
+def rows_text(lines: Sequence[CodeLine], has_units: bool, has_numbers: bool) -> Markup:
+    """Rows of a hunk, without numbers where the page counts them."""
+    return rows_of(lines, has_units) if has_numbers else Markup("".join(unnumbered(line, has_units) for line in lines))

@@ -1,4 +1,6 @@
-// What each option would change of the model in hand, asked for when the reader pauses, and the rest folded away.
+// What each option would change of the model in hand, and the rest folded away. It takes a compilation an option, which
+// is seconds of a core: so it is asked of a model that is new here when the reader pauses, and of an edit of it when they
+// rest, or turn to the options.
 import { byId, need, queryAll } from "../dom.js";
 import { showPlace } from "../model/editor.js";
 import { tellEffect } from "../model/settings.js";
@@ -6,6 +8,7 @@ import { isBroken, isCurrent, on, state } from "../state.js";
 /** @import { Flips } from "../types.d.ts" */
 
 const PAUSE = 800;
+const REST = 6_000;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
 /** @type {AbortController | null} */
@@ -13,6 +16,7 @@ let asked = null;
 /** @type {Flips | null} by option the stages that its other value would change; null while it is not known */
 let flips = null;
 let flipsOf = ""; // the name of the model that they are of
+let isNewest = false; // whether they are of the newest text
 /** @type {Map<HTMLElement, string>} what each option bears on in general, by its label */
 const general = new Map();
 
@@ -22,12 +26,21 @@ const isShown = () => byId("options").closest("details")?.open === true;
 function later() {
   clearTimeout(timer);
   asked?.abort();
-  if (isShown() && !isBroken()) timer = setTimeout(ask, PAUSE);
+  isNewest = false;
+  const isAway = !byId("options").matches(":hover, :focus-within");
+  if (isShown() && !isBroken()) timer = setTimeout(ask, flips && isAway ? REST : PAUSE);
+}
+
+function turnedTo() {
+  if (isNewest || !isShown() || isBroken()) return;
+  clearTimeout(timer);
+  ask();
 }
 
 async function ask() {
   const input = state.goodInput;
   if (!input || !isCurrent()) return;
+  isNewest = true;
   const edit = state.edit;
   const body = new FormData();
   const { text, sizes, defaultSizes, options, schedule, data } = input;
@@ -40,7 +53,9 @@ async function ask() {
     .then((response) => (response.ok ? response.json() : null))
     .catch(() => null);
   const found = answer?.flips;
-  if (!found || edit !== state.edit) return;
+  if (edit !== state.edit) return;
+  isNewest = found !== undefined && found !== null;
+  if (!found) return;
   flipsOf = state.goodFacts?.name ?? "";
   paint((flips = found));
 }
@@ -132,5 +147,6 @@ export function startEffects() {
     if (facts.ok) later();
   });
   byId("options").closest("details")?.addEventListener("toggle", later);
+  for (const turn of ["pointerenter", "focusin"]) byId("options").addEventListener(turn, turnedTo);
   later();
 }

@@ -4,9 +4,9 @@ import { shownTexts } from "../stages/patches.js";
 import { emit, isBroken, isCurrent, keep, keepNow, on, state } from "../state.js";
 /** @import { Facts, Input } from "../types.d.ts" */
 
-// How long the page waits for the next key: as a part of what the last answer took, so that it asks at once while the
-// server has nothing else to do, and no more often than at pauses while a class keeps it busy.
-const PAUSE = { part: 1 / 16, least: 15, most: 300 };
+// How long the page waits for the next key: not at all while answers come before it, and then as a part of what the last
+// one took, so that it asks no more often than at pauses while a class keeps the server busy.
+const PAUSE = { part: 1 / 16, from: 480, most: 300 };
 const IDLE = 400;
 const BUSY_AFTER = 300;
 // An edit is kept with its answer, or after so long: a new address makes the browser work, also for the sign in its tab.
@@ -30,9 +30,11 @@ export function edited() {
   state.edit += 1;
   clearTimeout(idle);
   clearTimeout(debounce);
-  debounce = setTimeout(() => post("/compile", current()), pause);
   emit("edited", state.edit);
   keep(KEPT_WITHIN);
+  // At once is before the frame that shows the key, which the server then works beside.
+  if (pause) debounce = setTimeout(() => post("/compile", current()), pause);
+  else queueMicrotask(compileNow);
 }
 
 // What the reader wants now, without waiting for more of it.
@@ -122,7 +124,7 @@ function post(path, input) {
 
 /** @param {number} took ms from the last request to its panes */
 function setPause(took) {
-  pause = Math.min(PAUSE.most, Math.max(PAUSE.least, took * PAUSE.part));
+  pause = Math.min(PAUSE.most, Math.max(0, took - PAUSE.from) * PAUSE.part);
 }
 
 // The stages that take too long for every keystroke are fetched when the reader pauses, if a pane shows one.

@@ -34,7 +34,14 @@ export const pinned = () => pin;
 /** The operation that the reader means: pointed at, pinned, or in the panel. */
 export const chosenOperation = () => lit.at(-1) ?? pin ?? shown;
 
+// The lines are looked up when they are asked for, and else behind the frame that shows them.
+let isIndexed = false;
+/** @param {() => void} then */
+const afterFrame = (then) => requestAnimationFrame(() => setTimeout(then));
+
 function index() {
+  if (isIndexed) return;
+  isIndexed = true;
   mark({ lit: new Set(), pin: new Set(), part: new Set() });
   indexLines();
   const all = queryAll(document, "#operations [data-operation]");
@@ -54,6 +61,7 @@ function mark(wanted) {
 }
 
 function paint() {
+  index();
   const shownLit = isBroken() ? [] : lit;
   const shownPin = isBroken() || pin === null || lit.includes(pin) ? [] : [pin];
   const [litLines, pinLines] = [linesOfOperations(shownLit), linesOfOperations(shownPin)];
@@ -93,6 +101,7 @@ export function point(ids) {
 }
 
 export function togglePin(id = lit.at(-1) ?? shown) {
+  index();
   if (id === null) return;
   pin = pin === id ? null : id;
   paint();
@@ -110,6 +119,7 @@ export function unpin() {
  * @param {number} by
  */
 export function stepOperation(by) {
+  index();
   const ids = [...facts.keys()].filter((id) => id !== null);
   if (!ids.length || isBroken()) return;
   const at = ids.findIndex((id) => id === (lit.at(-1) ?? shown));
@@ -119,6 +129,7 @@ export function stepOperation(by) {
 
 /** @param {number} id */
 function show(id) {
+  index();
   const tops = scrolled();
   point([id]);
   reveal(marked.lit, tops);
@@ -198,8 +209,9 @@ export function startLink() {
     shown = successors.get(shown ?? -1) ?? null;
   });
   on("painted", () => {
-    index();
-    paint();
+    isIndexed = false;
+    if (lit.length || pin !== null) paint();
+    else afterFrame(paint);
   });
-  index();
+  afterFrame(index);
 }

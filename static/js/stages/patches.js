@@ -17,6 +17,9 @@ export const allThere = () => isWhole;
 const codeOf = (body) => body?.querySelector(":scope > .code") ?? null;
 /** @typedef {Map<Element, Element>} Pairs an answer's bodies that are patches, each with the shown one that it is of */
 
+/** @param {HTMLElement} pane */
+const hasTexts = (pane) => !("waiting" in pane.dataset) && pane.querySelector(".drawing, .body[data-from]:not([data-text])") === null;
+
 /**
  * @param {ParentNode} fresh
  * @returns {Pairs}
@@ -59,8 +62,21 @@ export function startSwaps() {
 }
 
 /**
- * An answer's panes in the place of those that are shown. A patched text stays in the document with all that it lies
- * in, since what is taken out and put in is laid out anew; what is beside it becomes the answer's.
+ * An answer's bodies that stand where the page has one of the same stage: those come to hold what these hold, and stay
+ * as they are scrolled. To scroll new ones there would lay the page out once more.
+ * @param {HTMLElement} pane
+ * @param {HTMLElement | undefined} old
+ * @returns {Pairs}
+ */
+function pairsInPlace(pane, old) {
+  const [fresh, shown] = [bodies(pane), old ? bodies(old) : []];
+  const isAlike = old && pane.dataset.stage === old.dataset.stage && fresh.length === shown.length;
+  return new Map(isAlike && hasTexts(pane) && hasTexts(old) ? fresh.map((body, at) => [body, shown[at]]) : []);
+}
+
+/**
+ * An answer's panes in the place of those that are shown. A text stays in the document with all that it lies in, since
+ * what is taken out and put in is laid out anew; what is beside it becomes the answer's.
  * @param {ParentNode} fragment
  * @param {ChildNode[]} children
  */
@@ -73,10 +89,11 @@ function swapPanes(fragment, children) {
     children.map((pane) => {
       if (!(pane instanceof HTMLElement)) return pane;
       const old = shown[fresh.indexOf(pane)];
-      const own = [...patched].filter(([body]) => pane.contains(body));
-      if (own.length && own.every(([body, was]) => pathTo(pane, body) === pathTo(old, was)))
-        return graft(pane, old, patched);
-      own.forEach(([body, was]) => takeOver(body, was));
+      const own = new Map([...patched].filter(([body]) => pane.contains(body)));
+      const pairs = new Map([...pairsInPlace(pane, old), ...own]);
+      if (pairs.size && [...pairs].every(([body, was]) => pathTo(pane, body) === pathTo(old, was)))
+        return graft(pane, old, pairs);
+      own.forEach((was, body) => takeOver(body, was));
       return pane;
     }),
   );
@@ -95,30 +112,30 @@ function pathTo(pane, element) {
 }
 
 /**
- * Make an element that is shown equal to an answer's, without moving the patched bodies in it.
+ * Make an element that is shown equal to an answer's, without moving the bodies in it, or the texts that are patched.
  * @param {Element} fresh
  * @param {Element} shown
- * @param {Pairs} patched
+ * @param {Pairs} pairs
  * @returns {Element} the shown one
  */
-function graft(fresh, shown, patched) {
+function graft(fresh, shown, pairs) {
   setAttributes(shown, fresh);
-  const code = patched.get(fresh) === shown && codeOf(shown);
-  if (code) {
-    patch(code, fresh);
-    setChildren(shown, [code, ...fresh.childNodes]);
+  if (pairs.get(fresh) === shown) {
+    const code = fresh.hasAttribute("data-from") ? codeOf(shown) : null;
+    if (code) patch(code, fresh);
+    setChildren(shown, code ? [code, ...fresh.childNodes] : [...fresh.childNodes]);
     return shown;
   }
   /** @type {Map<ChildNode, Element | undefined>} */
   const held = new Map();
-  for (const [body, old] of patched) {
+  for (const [body, old] of pairs) {
     const holds = [...fresh.children].find((child) => child.contains(body));
     if (holds) held.set(holds, [...shown.children].find((child) => child.contains(old)));
   }
   const others = [...shown.children].filter((child) => !child.matches(".body") && !child.querySelector(".body"));
   const children = [...fresh.childNodes].map((child) => {
     const place = held.get(child);
-    if (place && child instanceof Element) return graft(child, place, patched);
+    if (place && child instanceof Element) return graft(child, place, pairs);
     const at = others.findIndex((other) => child instanceof Element && isOfKind(other, child));
     return at < 0 ? child : settled(child, others.splice(at, 1)[0]);
   });
@@ -227,7 +244,8 @@ function patch(code, body) {
     cut.forEach((row) => row.remove());
     hunk.remove();
   }
-  if (hunks.length) renumber(code, Number(body instanceof HTMLElement && body.dataset.begins));
+  const begins = body.getAttribute("data-begins");
+  if (hunks.length && begins !== null) renumber(code, Number(begins));
 }
 
 /**
