@@ -27,6 +27,7 @@ def give(most_panes: int) -> None:
         targets=TARGETS,
         usual_target=USUAL,
         most_lines=code.MOST_LINES,
+        chunks_in_group=code.GROUP,
         rows_of=code.rows_of,
         rows_text=patches.rows_text,
         most_panes=most_panes,

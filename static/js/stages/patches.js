@@ -234,7 +234,7 @@ function takeOver(body, old) {
  */
 function patch(code, body) {
   const hunks = queryAll(body, "template", HTMLTemplateElement);
-  const rows = queryAll(code, ":scope > div > .l");
+  const rows = [...code.children].flatMap((part) => (part.matches(".behind") ? [] : queryAll(part, ".l")));
   // From the last to the first: a hunk's place counts the rows before it.
   for (const hunk of hunks.reverse()) {
     const at = Number(hunk.dataset.at);
