@@ -69,7 +69,7 @@ function paint(found) {
     const told = label.dataset.effect ? state.goodFacts?.effects[label.dataset.effect] : "";
     tellEffect(label, stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here");
     // A refusal stays in sight: it leads to the story that says why.
-    row.toggleAttribute("data-idle", !stages.length && isUsual(row) && !label.querySelector("button"));
+    if (!isPointedAt()) row.toggleAttribute("data-idle", !stages.length && isUsual(row) && !label.querySelector("button"));
     label.title = stages.length ? `${verb} ${stages.join(", ")}` : (label.textContent ?? "");
   }
   fold();
@@ -85,6 +85,9 @@ function forget() {
   }
   fold();
 }
+
+// Rows that come or go would move the others under a pointer that is about to press one.
+const isPointedAt = () => byId("options").matches(":hover");
 
 function fold() {
   const button = byId("more-options");
@@ -132,5 +135,6 @@ export function startEffects() {
     if (facts.ok) later();
   });
   byId("options").closest("details")?.addEventListener("toggle", later);
+  byId("options").addEventListener("mouseleave", () => flips && paint(flips));
   later();
 }
