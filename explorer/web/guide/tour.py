@@ -69,7 +69,7 @@ STOPS = (
     ),
     Stop(
         "embedding/sls",
-        "decouple tears lookups (the access unit, A) from arithmetic (the execute unit, X). Run fills the queues between.",
+        "decouple tears lookups (the access unit, A) from arithmetic (the execute unit, X). Run fills their queues.",
         (View("loops"), View("slc"), View("dlc")),
     ),
     Stop(
