@@ -163,6 +163,22 @@ def test_stages_open_by_letters_and_nothing_moves_on_hover(open_page: OpenPage) 
     assert not page.evaluate("document.querySelector('.cm-editor').contains(document.activeElement)")
 
 
+TOOLS = ".ph .tools .ib:visible"
+
+
+def test_the_head_of_a_narrow_pane_names_its_pass_and_keeps_its_tools(open_page: OpenPage) -> None:
+    page = open_page("/?example=embedding/sls", width=1200, height=900)
+    edit_of(page)
+    name = pane(page, "slc.opt1").locator(".at b")
+    assert name.evaluate("name => name.scrollWidth <= name.clientWidth")
+    before = page.locator(TOOLS).evaluate_all("tools => tools.map(tool => tool.getBoundingClientRect().x)")
+    pane(page, "slc.opt1").locator(".l[data-operations]").nth(3).hover()
+    lit = pane(page, "slc.opt1").locator("[data-lit]")
+    expect(lit).to_have_text(re.compile(r"\d+ lines"))
+    after = page.locator(TOOLS).evaluate_all("tools => tools.map(tool => tool.getBoundingClientRect().x)")
+    assert after == before
+
+
 def test_what_is_looked_for_is_found_behind_the_first_thousands(open_page: OpenPage) -> None:
     page = open_page()
     edit = edit_of(page)

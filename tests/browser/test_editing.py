@@ -326,6 +326,8 @@ def test_a_text_that_shares_no_definition_with_the_example_is_the_readers_own(op
     page.locator("#editor .cm-content").focus()
     write(page, "nothing that is a model")
     expect(file).to_have_text("untitled.emb")
+    write(page, "import torch\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        pass\n")
+    expect(file).to_have_text("Net.emb")  # and not the name of a method
     write(page, "score TransR(h: entity, r: relation, t: entity):\n    return 1\n")
     expect(file).to_have_text("transr.emb")
     expect(mark).to_be_visible()

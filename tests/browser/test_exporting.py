@@ -50,6 +50,8 @@ def test_the_page_is_saved_as_a_file_that_links_and_opens_again(open_page: OpenP
     line.click()
     offline.mouse.move(1, 1)
     expect(line).to_have_class(re.compile(r"\blit\b"))
+    offline.set_viewport_size({"width": 390, "height": 844})
+    assert offline.evaluate("document.documentElement.scrollWidth") <= 390
     assert complaints == []
     offline.close()
 

@@ -36,8 +36,31 @@ def test_a_tour_sets_example_panes_and_options_and_gives_the_text_back(open_page
     expect(page.locator("[data-option=grad]")).to_have_attribute("aria-checked", "true")
     page.locator("#tour-next").click()
     expect(page.locator("#guide")).to_be_hidden()
+    expect(page.locator("#example-file")).to_have_text("rgat.emb")  # over the reload, and without being asked for
+    expect(page.locator("#editor")).to_contain_text("0.3)")
     page.reload()
     expect(page.locator("#guide")).to_be_hidden()
+
+
+def test_an_example_of_the_tour_that_was_worked_on_stays(open_page: OpenPage) -> None:
+    page = open_page("/")
+    edit_of(page)
+    change(page, "0.2)", "0.3)")
+    page.locator("#about [data-act=tour]").click()
+    expect(page.locator("#example-file")).to_have_text("distmult.emb")
+    change(page, "dim D = 64", "dim D = 32")
+    page.locator("[data-act=about-close]").click()
+    expect(page.locator("#guide")).to_be_hidden()
+    expect(page.locator("#editor")).to_contain_text("dim D = 32")
+
+
+def test_options_do_not_move_under_the_pointer(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator("[data-option=grad]").hover()
+    expect(page.locator("#grad-effect")).to_have_text(re.compile("would change graph"))
+    expect(page.locator("[data-option=online]")).to_be_visible()
+    page.mouse.move(800, 500)
+    expect(page.locator("[data-option=online]")).to_be_hidden()
 
 
 def test_options_fold_to_what_has_an_effect_and_words_are_explained(open_page: OpenPage) -> None:

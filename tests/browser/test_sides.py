@@ -32,6 +32,7 @@ def test_either_side_is_changed_swapped_and_both_are_run_in_one_run(open_page: O
     sides.get_by_label("Change an option of side B").select_option("compact")
     expect(sides.get_by_label("compact of side B")).to_have_attribute("aria-pressed", "false")
     expect(page.locator('[data-option="compact"]')).to_have_attribute("aria-checked", "false")
+    expect(page.locator(".pane .dl").first).to_contain_text("compact on")  # as its chip has it
     sides.get_by_label("compact of side B").click()
     expect(page.locator('[data-option="compact"]')).to_have_attribute("aria-checked", "true")
 

@@ -225,8 +225,23 @@ def test_the_cursor_of_the_queues_stays_at_its_cycle_in_another_window(open_page
     page = open_page(SLS)
     open_dock(page)
     simulate(page)
-    for width, columns in ((1600, 5), (1024, 2), (1300, 5)):
+    for width, columns in ((1600, 5), (1024, 2), (1200, 4), (1360, 5)):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(CURSOR)
         widths = page.locator("#dock-body").evaluate("body => getComputedStyle(body).gridTemplateColumns")
         assert len(widths.split()) == columns, width
+        beyond = page.locator("#dock-body > .col").evaluate_all(
+            "parts => parts.map(part => part.scrollWidth - part.clientWidth)"
+        )
+        assert max(beyond) <= 0, width
+    # Of two columns that share a place none lies on the other, and those beside them stay where they are.
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.wait_for_function(CURSOR)
+    plane, result = (page.locator(part).bounding_box() for part in ("#run-plane", ".col.result"))
+    assert plane
+    assert result
+    assert plane["y"] + plane["height"] <= result["y"]
+    before = page.locator("#run-main").bounding_box()
+    page.locator("#run-check").scroll_into_view_if_needed()
+    expect(page.locator("#run-check")).to_be_in_viewport()
+    assert page.locator("#run-main").bounding_box() == before

@@ -213,7 +213,12 @@ def test_a_search_without_a_number_of_trials_does_not_begin(open_page: OpenPage)
 
 @pytest.mark.parametrize(
     ("width", "height", "path"),
-    [pytest.param(1024, 768, "", marks=pytest.mark.sweep), (390, 844, ""), (1600, 1000, "&projector=1")],
+    [
+        pytest.param(1024, 768, "", marks=pytest.mark.sweep),
+        (1200, 900, ""),
+        (390, 844, ""),
+        (1600, 1000, "&projector=1"),
+    ],
 )
 def test_a_tuning_fits_where_the_page_does(open_page: OpenPage, axe: str, width: int, height: int, path: str) -> None:
     page = open_page(SLS + path, width=width, height=height)

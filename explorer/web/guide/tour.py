@@ -54,7 +54,7 @@ class Stop:
 STOPS = (
     Stop(
         "kge/distmult",
-        "Point at the * of the model: the lines that it became light up in the graph, the loops and the CUDA.",
+        "Point at the * of the model: its lines light up in the graph, the loops and the CUDA. Why tells its story.",
         (View("graph"), View("loops"), View("cuda")),
     ),
     Stop(
@@ -69,7 +69,7 @@ STOPS = (
     ),
     Stop(
         "embedding/sls",
-        "decouple tears lookups from arithmetic: what the access unit (A) loads, the execute unit (X) computes with.",
+        "decouple tears lookups (the access unit, A) from arithmetic (the execute unit, X). Run fills their queues.",
         (View("loops"), View("slc"), View("dlc")),
     ),
     Stop(

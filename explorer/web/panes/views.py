@@ -300,9 +300,14 @@ def _side_names(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[st
     differing = [name for name in names if choices[0].get(name) != choices[1].get(name)]
 
     def words(side: Mapping[str, Any]) -> str:
-        return ", ".join(f"{name} {str(side.get(name, 'usual')).lower()}" for name in differing)
+        return ", ".join(f"{name} {_in_words(side.get(name, 'usual'))}" for name in differing)
 
     return words(choices[0]), words(choices[1])
+
+
+def _in_words(value: Any) -> str:
+    """A choice as the page's controls have it: what is switched is on or off."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def _resources(name: str, made: Mapping[str, Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:

@@ -107,6 +107,8 @@ function lastRun() {
 
 const STYLE = `
 body.offline { overflow: auto; height: auto; padding: 0 1rem 2rem; }
+.offline > .top { flex-wrap: wrap; height: auto; min-height: 44px; padding-block: .25rem; white-space: normal; }
+.offline :is(.source, .run) { min-width: 0; overflow: auto; }
 .offline .source, .offline .run, .offline .saved { margin-top: 1.5rem; }
 .offline .stages { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 36rem), 1fr)); }
 .offline .saved { min-width: 0; overflow: auto; border: 1px solid var(--line, #ccc); padding: 0 .5rem; }

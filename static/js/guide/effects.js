@@ -84,7 +84,7 @@ function paint(found) {
     const told = label.dataset.effect ? state.goodFacts?.effects[label.dataset.effect] : "";
     tellEffect(label, stages.length ? `${verb} ${inShort(stages)}` : told || "changes nothing here");
     // A refusal stays in sight: it leads to the story that says why.
-    row.toggleAttribute("data-idle", !stages.length && isUsual(row) && !label.querySelector("button"));
+    if (!isPointedAt()) row.toggleAttribute("data-idle", !stages.length && isUsual(row) && !label.querySelector("button"));
     label.title = stages.length ? `${verb} ${stages.join(", ")}` : (label.textContent ?? "");
   }
   fold();
@@ -100,6 +100,9 @@ function forget() {
   }
   fold();
 }
+
+// Rows that come or go would move the others under a pointer that is about to press one.
+const isPointedAt = () => byId("options").matches(":hover");
 
 function fold() {
   const button = byId("more-options");
@@ -148,5 +151,6 @@ export function startEffects() {
   });
   byId("options").closest("details")?.addEventListener("toggle", later);
   for (const turn of ["pointerenter", "focusin"]) byId("options").addEventListener(turn, turnedTo);
+  byId("options").addEventListener("mouseleave", () => flips && paint(flips));
   later();
 }

@@ -7,12 +7,12 @@ import { byId } from "../dom.js";
 import { say } from "../page.js";
 import { leadTo } from "../stages/link.js";
 import { on, state } from "../state.js";
-import { backToText, close, startStops, startTour, step } from "./tour.js";
+import { backToText, leave, startStops, startTour, step } from "./tour.js";
 /** @import { Kept } from "../types.d.ts" */
 
 /** @type {Record<string, (element: HTMLElement) => unknown>} */
 export const guideActions = {
-  "about-close": close,
+  "about-close": leave,
   "copy-snippet": copySnippet,
   imported: showImported,
   language: showLanguage,

@@ -19,7 +19,7 @@ const isTouring = () => !byId("tour").hidden;
 
 function remember() {
   try {
-    sessionStorage.setItem(KEPT, isTouring() ? String(at) : "");
+    sessionStorage.setItem(KEPT, isTouring() ? JSON.stringify({ at, before }) : "");
   } catch {
     // The tour then begins anew after a reload.
   }
@@ -67,7 +67,7 @@ async function show(number) {
     wanted = at;
     return say("The tour did not arrive. Try again.");
   }
-  if (number >= stops.length) return close();
+  if (number >= stops.length) return leave();
   const stop = stops[number];
   const text = await fetchExample(stop.example);
   if (number !== wanted) return; // another has been asked for since
@@ -94,6 +94,12 @@ function paint() {
   remember();
 }
 
+/** What the reader had written comes back, unless the example in its place has been worked on. */
+export function leave() {
+  const isTouched = document.querySelector("[data-edited]:not([hidden])") !== null;
+  return before && !isTouched ? backToText() : close();
+}
+
 export function backToText() {
   if (before) adopt(before);
   before = null;
@@ -101,7 +107,7 @@ export function backToText() {
 }
 
 /** The line stays closed, on the next page too. */
-export function close() {
+function close() {
   byId("guide").hidden = true;
   byId("tour").hidden = true;
   remember();
@@ -117,7 +123,8 @@ export async function startTour(put) {
   on("edited", offer);
   offer();
   const kept = sessionStorage.getItem(KEPT);
-  if (!kept || !(await fetchStops()) || !stops[Number(kept)]) return;
-  at = wanted = Number(kept);
+  if (!kept || !(await fetchStops())) return;
+  ({ at, before } = JSON.parse(kept));
+  wanted = at;
   paint();
 }

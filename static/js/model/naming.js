@@ -12,7 +12,7 @@ let becameOwn = false; // by the last change
 
 /** @param {string} text */
 const definitionsIn = (text) =>
-  [...text.matchAll(/^[ \t]*(?:score|layer|op|def)[ \t]+([A-Za-z_]\w*)/gm)].map(([, name]) => name);
+  [...text.matchAll(/^[ \t]*(?:score|layer|op|def|class)[ \t]+([A-Za-z_]\w*)/gm)].map(([, name]) => name);
 
 /**
  * What a text is called.

@@ -74,6 +74,7 @@ function showProgress(told) {
 function complain(sentence) {
   byId("data-problem").textContent = sentence;
   byId("data-problem").hidden = !sentence;
+  if (sentence) byId("data-problem").scrollIntoView({ block: "nearest" });
 }
 
 // Where a file may be dropped is shown as long as one is dragged over the page.

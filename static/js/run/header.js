@@ -89,7 +89,7 @@ function summary(run, reason) {
   const isSimulated = outcome.target === "dae";
   const figure = isSimulated ? `${whole(outcome.cycles)} cycles` : `${Number(outcome.median_ms.toPrecision(3))} ms`;
   const good = h("span.good", icon("check"));
-  return [...parts, h("b.num", figure), ...moreFigures(run, outcome), good, h("span", "matches the reference")];
+  return [...parts, h("b.num", figure), good, h("span", "matches the reference"), ...moreFigures(run, outcome)];
 }
 
 /**
@@ -124,10 +124,10 @@ function simulatedFigures(outcome, levels = new Map()) {
    * @param {string} words
    * @param {string} rests
    */
-  const figure = (words, rests) => h("span.num", { title: rests }, `${words} (${rests.split(/: |, not/)[0]})`);
+  const figure = (words, rests) => h("span.num", { title: rests }, `${words} (${rests.split(/[:,] /)[0]})`);
   return [
     figure(time, basis.cycles),
     ...(ratio === null ? [] : [figure(`${times(ratio)} fewer than opt0`, basis.opt0)]),
-    ...(range === null ? [] : [figure(`${range} the speed of one core that loads and computes by itself`, basis.core_alone)]),
+    ...(range === null ? [] : [figure(`${range} one core's speed`, `${basis.core_alone}; the core loads and computes by itself`)]),
   ];
 }

@@ -18,6 +18,7 @@ export function showTarget(name) {
   for (const button of queryAll(document, "[data-target][data-act=target]"))
     button.setAttribute("aria-pressed", String(button.dataset.target === name));
   need(document, "[data-target-name]").textContent = name;
+  byId("run").title = `Run on ${need(document, `.seg [data-target="${name}"]`).title}`;
 }
 
 /** @param {string} id */

@@ -89,3 +89,12 @@ def test_what_to_write_is_in_the_language(word: str) -> None:
 def test_a_function_of_the_prelude_is_found_by_its_spelling() -> None:
     found = first(SCORE, "return sum(softpluss(E[h]))")
     assert found.message == "unknown function 'softpluss': did you mean 'softplus'?"
+
+
+def test_a_pasted_module_is_told_who_writes_its_text_and_what_becomes_of_each_method() -> None:
+    """The forms of a definition are told once, and not again at each method."""
+    methods = "    def __init__(self, n):\n        pass\n    def forward(self, h):\n        return h\n"
+    found = {diagnostic.span.line: diagnostic for diagnostic in check(f"class Net(nn.Module):\n{methods}").diagnostics}
+    assert "`explorer import model.py:example` writes the text" in found[1].detail
+    assert found[2].detail == "What it makes is declared at the beginning of the definition, as in param E[entity, D]."
+    assert found[4].detail == "Its lines are the body of the definition."

@@ -51,6 +51,12 @@ def test_words_of_the_printers_are_explained(grammar: Path) -> None:
     assert keywords(grammar.read_text()) - set(words.WORDS) == set()
 
 
+def test_hints_are_plain_text() -> None:
+    """The page shows them as they are."""
+    tables = (words.PASSES, words.OPTIONS, words.CONTROLS, words.WORDS)
+    assert [name for table in tables for name, meaning in table.items() if "`" in str(meaning)] == []
+
+
 def test_index_sets_are_explained() -> None:
     assert set(INDEX_SETS) <= set(words.WORDS)
 

@@ -21,7 +21,13 @@ OF_RELATIONS = ("rel", "r", "p")
 HEADERS = (
     "A class is a definition: score X(h: entity, r: relation, t: entity): of triples, layer X(g: graph): of a graph, or"
     " op X(b: bag of row): of lists. Its forward is the body, and what __init__ makes is declared at its beginning."
+    " Of a module of PyTorch, `explorer import model.py:example` writes the text."
 )
+METHODS = {
+    "__init__": "What it makes is declared at the beginning of the definition, as in param E[entity, D].",
+    "forward": "Its lines are the body of the definition.",
+}
+"""What becomes of a module's methods; of any other, a `def` of the language."""
 BEFORE_VALUES = ("return", "in", "for")
 """Words behind which a bracket begins a value."""
 METHOD = "A function stands before what it takes, as in sum(x), and its name has no dot."
@@ -37,7 +43,8 @@ def describe_pasted(line: Sequence[Token], position: int) -> Description | None:
         delete = Fix("Delete this line", whole, "")
         return "the language has no imports", span_of(line[0]), "All its functions are there.", (delete,)
     if words[:1] == ["def"] and "self" in words:
-        return f"'{words[1]}' is a method, and the language has no classes", span_of(line[1]), HEADERS, ()
+        detail = METHODS.get(words[1], "It is a def of its own, without self, before what calls it.")
+        return f"'{words[1]}' is a method, and the language has no classes", span_of(line[1]), detail, ()
     if words[:3] == ["super", "(", ")"]:
         return "the language has no classes", whole, HEADERS, (Fix("Delete this line", whole, ""),)
     if words[:2] == ["self", "."] and len(words) > 4 and words[3] == "=" and TABLES.intersection(words[4:8]):
