@@ -1,12 +1,14 @@
 """What was made before, to be had again: for the same text where only a decision of one kernel has changed since, and
-for the next one where a nest of it is still the same."""
+for the next one where a nest of it is still the same; and by content, whoever asks."""
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from hashlib import sha256
+from typing import Any, Generic, TypeVar
 
 MOST_KEYS = 1_024
 """Nests of a text that are kept: more than one has that a page compiles in its time."""
@@ -41,3 +43,85 @@ class Kept(Generic[Made]):
         self._versions.move_to_end(key)
         if len(self._versions) > self.most_keys:
             self._versions.popitem(last=False)
+
+
+class ByContent(Generic[Made]):
+    """The latest of what was made, by a digest of all that it depends on, so that nothing that is kept is stale: of
+    `most_bytes` together at most, where `bytes_of` says what one takes.
+
+    What is kept is handed out itself, so whoever takes it must not change it."""
+
+    def __init__(self, most_bytes: int, bytes_of: Callable[[Made], int]) -> None:
+        self._most_bytes = most_bytes
+        self._bytes_of = bytes_of
+        self._kept: OrderedDict[bytes, tuple[Made, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """What all that is kept takes."""
+        return sum(size for _, size in self._kept.values())
+
+    def get(self, key: bytes) -> Made | None:
+        """What was made for a key, or None."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
+    def put(self, key: bytes, made: Made) -> None:
+        """Keeps what was made, unless it is too large, and gives up what was asked for longest ago."""
+        size = self._bytes_of(made)
+        if size > self._most_bytes:
+            return
+        with self._lock:
+            self._kept[key] = made, size
+            self._kept.move_to_end(key)
+            while self.nbytes > self._most_bytes:
+                self._kept.popitem(last=False)
+
+    def made(self, key: bytes, make: Callable[[], Made]) -> Made:
+        """What was made for a key, or is made now."""
+        found = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
+
+    def clear(self) -> None:
+        """Gives up all."""
+        with self._lock:
+            self._kept.clear()
+
+
+def content(*parts: Any) -> bytes:
+    """A digest of values: of arrays with their types and shapes, of mappings whatever the order of their names, of
+    numbers and texts with their types. Raises TypeError for anything else, which might not show all that it holds."""
+    digest = sha256()
+    _add(digest, parts)
+    return digest.digest()
+
+
+def _add(digest: Any, part: Any) -> None:
+    import numpy as np  # which whoever compiles need not load
+
+    match part:
+        case np.ndarray() if not part.dtype.hasobject:
+            digest.update(f"{part.dtype.str}{part.shape}".encode())
+            if part.size:
+                digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+        case Mapping():
+            digest.update(f"mapping {len(part)}".encode())
+            for name in sorted(part):
+                _add(digest, name)
+                _add(digest, part[name])
+        case tuple() | list():
+            digest.update(f"sequence {len(part)}".encode())
+            for each in part:
+                _add(digest, each)
+        case None | bool() | int() | float() | str() | bytes() | np.generic():
+            told = f"{type(part).__name__} {part!r}".encode()
+            digest.update(f"{len(told)} ".encode() + told)
+        case _:
+            raise TypeError(f"the content of {type(part).__name__} is not known")

@@ -70,7 +70,7 @@ def run(setup: Setup) -> Iterator[Event]:
 
 def _again(program: Any, parameters: MachineParameters) -> Callable[[Mapping[str, Any]], Outcome]:
     def simulate(arrays: Mapping[str, Any]) -> Outcome:
-        ran = dae.simulate(program, arrays, parameters)
+        ran = dae.simulate(program, arrays, parameters, traced=False)
         return ran.output, ran.gradients
 
     return simulate
@@ -107,6 +107,6 @@ def _simulate_written(
         raise Refused(failed("refused", message, "Correct the program.", found)) from None
     except (AssemblyError, MachineError) as error:
         raise Refused(failed("refused", f"The program cannot be run: {error}.", "Correct the program.")) from None
-    compiled = dae.simulate(setup.program("dlc"), inputs, parameters).to_json()["cycles"]
+    compiled = dae.simulate(setup.program("dlc"), inputs, parameters, traced=False).to_json()["cycles"]
     over = {**simulated.figures.get("speedup_over", {}), "compiled": share(compiled, simulated.figures["cycles"])}
     return dae_run.Simulated(simulated.output, {}, {**simulated.figures, "speedup_over": over}, simulated.spent)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numba.core import caching
 
 from explorer.machine.assembly import opcodes
 from explorer.machine.compiled import entry, fingerprint
 from explorer.machine.core import core_memory
+from explorer.machine.memory.cache import set_of
 from explorer.machine.units import access, interpreter
 from explorer.machine.units.arithmetic import SOURCES
 from explorer.runtime.targets.dae import simulate
@@ -54,3 +56,9 @@ def test_nothing_is_compiled_for_a_program() -> None:
         {},
     )
     assert len(interpreter.advance.signatures) == 1
+
+
+@pytest.mark.parametrize("sets", [1, 2, 3, 48, 64, 100, 256])
+def test_a_line_is_in_the_set_of_its_remainder(sets: int) -> None:
+    lines = np.zeros((sets, 2), np.int64)
+    assert [set_of(lines, line) for line in range(600)] == [line % sets for line in range(600)]

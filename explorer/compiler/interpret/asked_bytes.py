@@ -23,6 +23,7 @@ from explorer.compiler.interpret.functions import INDEX_ARRAY_FUNCTIONS, REDUCTI
 from explorer.compiler.interpret.kernels import environments, given_extents, written_buffers
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import Atom, Node, walk
+from explorer.compiler.kept import ByContent, content
 from explorer.compiler.target import FLOAT_BYTES
 
 Integers = npt.NDArray[np.int64]
@@ -64,13 +65,32 @@ def _counted(kernel: kernels.ScheduledKernel, names: dict[str, Any]) -> int:
     given = (numbers, tuple((name, array.shape, array.tobytes()) for name, array in arrays.items()))
     kept = kernel.__dict__.get("_counted")
     if kept is None or kept[0] != given:
-        asked = _Counting(kernel, names).bytes()
-        made = {name: array for name, array in arrays.items() if name in written_buffers(kernel)}
+        asked = _counted_once(_Counting(kernel, names), repr(numbers), arrays)
+        made = {name: names[name] for name in arrays if name in written_buffers(kernel)}
         kept = kernel.__dict__["_counted"] = (given, asked, made)
     for name, array in kept[2].items():
         names[name] = array
     found: int = kept[1]
     return found
+
+
+_OUTLINED = ByContent[tuple[int, dict[str, Any]]](8 << 20, lambda found: 64 + sum(a.nbytes for a in found[1].values()))
+"""By outline and arrays of indices what was counted, and the arrays that were filled."""
+
+
+def _counted_once(counting: _Counting, numbers: str, arrays: Mapping[str, Any]) -> int:
+    """The same, counted once for kernels of the same outline: a person who edits a formula changes what is computed of
+    rows, and seldom which rows are looked up."""
+    key = content(numbers, _Outline(counting).told, arrays)
+    found = _OUTLINED.get(key)
+    if found is None:
+        asked = counting.bytes()
+        filled = {name: array.copy() for name, array in arrays.items() if name in written_buffers(counting.kernel)}
+        _OUTLINED.put(key, (asked, filled))
+        return asked
+    for name, array in found[1].items():
+        counting.environment[name] = array.copy()
+    return found[0]
 
 
 def _holds_indices(value: Any) -> bool:
@@ -91,7 +111,7 @@ class _Inside:
 class _Counting:
     """A walk over a kernel: each of several iterations at once stands for `times` [n] of them."""
 
-    def __init__(self, kernel: kernels.ScheduledKernel, environment: Mapping[str, Any]) -> None:
+    def __init__(self, kernel: kernels.ScheduledKernel, environment: dict[str, Any]) -> None:
         self.kernel, self.environment = kernel, environment
         self.sizes = dict(kernel.sizes)
         self.arrays = {buffer.name: buffer.element_bytes for buffer in kernel.buffers}
@@ -312,6 +332,70 @@ class _Counting:
         if function not in INDEX_ARRAY_FUNCTIONS:
             raise UncountableError
         return INDEX_ARRAY_FUNCTIONS[function](*known)
+
+
+class _Outline:
+    """What the bytes of a kernel depend on besides its arrays and numbers: of what is computed only what decides, and
+    how much the rest asks for. What the kernel itself names goes by the order in which it first occurs."""
+
+    def __init__(self, counting: _Counting) -> None:
+        self._counting = counting
+        self._numbers: dict[str, str] = {}
+        self.told = repr((counting.kernel.sizes, self._block(counting.kernel.body)))
+
+    def _block(self, body: Sequence[Any]) -> tuple[Any, ...]:
+        counting, asked, found = self._counting, 0, list[Any]()
+        for node in body:
+            inside = counting.insides[id(node)]
+            match node:
+                case kernels.Loop() if inside.stores or inside.asks:
+                    needed = node.variable in counting.needed
+                    bounds = self._name(node.lower), self._extent(node.extent), node.step
+                    found.append(
+                        ("loop", self._name(node.variable), *bounds, node.bind, needed, self._block(node.body))
+                    )
+                case kernels.Where() if inside.stores or inside.asks:
+                    holds = self._name(node.left), node.comparison, self._name(node.right)
+                    found.append(("where", *holds, self._block(node.body)))
+                case kernels.Loop() | kernels.Where():
+                    pass
+                case kernels.Tile():
+                    if node.name in counting.needed:
+                        found.append(("tile", self._name(node.name), tuple(map(self._name, node.extents))))
+                case _:
+                    asked += counting.bytes_of(node)
+                    if counting.keeps(node, counting.needed):
+                        found.append(self._statement(node))
+        return asked, *found
+
+    def _statement(self, node: Any) -> tuple[Any, ...]:
+        """All that `_Counting.statement` takes of one."""
+        name, result = self._name, self._name(kernels.result_of(node) or "")
+        match node:
+            case kernels.Search():
+                asks = node.buffer in self._counting.arrays
+                return "search", result, name(node.buffer), asks, name(node.lower), name(node.upper), name(node.value)
+            case loops.Load():
+                return "load", result, name(node.buffer), tuple(map(name, node.indices))
+            case loops.Index():
+                return "index", result, node.function, tuple(map(name, node.operands))
+            case loops.Store() | loops.Accumulate():
+                changed = name(node.target), tuple(map(name, node.indices))
+                how = getattr(node, "reduction", ""), bool(getattr(node, "result", ""))
+                return "change", result, *changed, *how, node.function, tuple(map(name, node.operands))
+        return "uncountable", repr(node)
+
+    def _extent(self, extent: Any) -> Any:
+        if isinstance(extent, kernels.Count):
+            return self._name(extent.times), tuple((self._name(each), by) for each, by in extent.terms)
+        return self._name(extent)
+
+    def _name(self, atom: Any) -> Any:
+        """A number, an array or a size as it is, and what the kernel names by its place among those."""
+        given = self._counting.sizes, self._counting.environment
+        if not isinstance(atom, str) or not atom or any(atom in names for names in given):
+            return atom
+        return self._numbers.setdefault(atom, f"%{len(self._numbers)}")
 
 
 def _before(array: Integers, place: tuple[Integers, ...], value: Integers) -> Integers:

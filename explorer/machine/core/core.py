@@ -77,7 +77,8 @@ class Core(NamedTuple):
     state: CoreState
     code: Table[CoreOperation]
     operands: Table[Operand]  # that pushes pass on
-    trace: Integers  # [notes, 2]: instruction, where in memory or whether a loop goes on; none where nothing is noted
+    trace: Integers  # the instructions noted; none where nothing is
+    places: Integers  # of each, where in memory, or whether a loop goes on
     steps: Integers  # of the loop that each branch closes, so far; of what guards one, whether it had any last time
     ready: Times  # when each register's value is there
     passed: Times  # and each word's, a ring
@@ -103,7 +104,8 @@ def make_core(assembly: Assembly, parameters: MachineParameters, image_words: in
         state,
         code,
         operands,
-        np.zeros((NOTED if noted else 0, 2), np.int64),
+        np.zeros(NOTED if noted else 0, np.int64),
+        np.zeros(NOTED if noted else 0, np.int64),
         np.zeros(code.size, np.int64),
         np.zeros(register_count(assembly)),
         np.zeros(words),
@@ -196,7 +198,10 @@ def _access(core: Core, row: CoreOperation, where: int, operands: float) -> floa
     done = operands
     while first < end:
         last = min(first + LINE_WORDS, end) - 1
-        begin, until = row.base + first // row.packed, row.base + last // row.packed
+        begin, until = first, last
+        if row.packed > 1:
+            begin, until = first // row.packed, last // row.packed
+        begin, until = row.base + begin, row.base + until
         value = operands
         if row.kind != STORE:
             there = _load(core, begin, until, core.ready[row.first])
@@ -255,7 +260,7 @@ def run_clock(core: Core) -> None:
     """Takes all notes."""
     state, ready = core.state, core.ready
     for number in range(state.noted):
-        at, noted = core.trace[number, 0], core.trace[number, 1]
+        at, noted = core.trace[number], core.places[number]
         row = core.code[at]
         kind = row.kind
         if kind == PUSH:
@@ -279,9 +284,9 @@ def run_clock(core: Core) -> None:
 @part
 def note(core: Core, at: int, noted: int) -> None:
     """Remembers an instruction, and lets the clock take all where there is no room for more."""
-    state, trace = core.state, core.trace
-    trace[state.noted, 0] = at
-    trace[state.noted, 1] = noted
-    state.noted += 1
-    if state.noted == trace.shape[0]:
+    place = core.state.noted
+    core.trace[place] = at
+    core.places[place] = noted
+    core.state.noted = place + 1
+    if place + 1 == core.trace.size:
         run_clock(core)

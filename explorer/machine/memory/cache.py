@@ -31,9 +31,16 @@ def make_cache(kib: int, ways: int) -> Cache:
 
 
 @part
+def set_of(lines: Integers, line: int) -> int:
+    """The set of a line: nearly all caches have a power of two of them, which takes no division."""
+    sets: int = lines.shape[0]
+    return line & (sets - 1) if sets & (sets - 1) == 0 else line % sets
+
+
+@part
 def find(lines: Integers, line: int) -> int:
     """The way that holds the line in its set, or -1."""
-    row = line % lines.shape[0]
+    row = set_of(lines, line)
     for way in range(lines.shape[1]):
         if lines[row, way] == line:
             return way
@@ -43,14 +50,14 @@ def find(lines: Integers, line: int) -> int:
 @part
 def arrival_of(cache: Cache, line: int, way: int) -> float:
     """When the line that a way of its set holds arrives, or did."""
-    arrival: float = cache.arrivals[line % cache.lines.shape[0], way]
+    arrival: float = cache.arrivals[set_of(cache.lines, line), way]
     return arrival
 
 
 @part
 def put_first(lines: Integers, arrivals: Times, line: int, way: int, arrival: float) -> None:
     """Makes a line the one used last, in place of what the way holds: itself, or the line to be replaced."""
-    row = line % lines.shape[0]
+    row = set_of(lines, line)
     while way > 0:
         lines[row, way] = lines[row, way - 1]
         arrivals[row, way] = arrivals[row, way - 1]
@@ -67,5 +74,6 @@ def look_up(cache: Cache, line: int) -> bool:
     if way < 0:
         put_first(cache.lines, cache.arrivals, line, cache.lines.shape[1] - 1, 0.0)
         return False
-    put_first(cache.lines, cache.arrivals, line, way, arrival_of(cache, line, way))
+    if way > 0:  # else it is
+        put_first(cache.lines, cache.arrivals, line, way, arrival_of(cache, line, way))
     return True

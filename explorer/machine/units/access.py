@@ -199,9 +199,15 @@ def _load(unit: Access, memory: Memory, result: int, index: int, load: int) -> i
     base, packed = unit.buffers[row.buffer, 0], unit.buffers[row.buffer, 2]
     ready = unit.ready[index]
     there = ready
-    for lane in range(lanes):
-        registers[result + lane] = unit.image[base + first + lane]
-    begin, last = base + first // packed, base + (first + lanes - 1) // packed
+    begin, last = first, first + lanes - 1
+    if lanes == 1:
+        registers[result] = unit.image[base + first]
+    else:
+        for lane in range(lanes):
+            registers[result + lane] = unit.image[base + first + lane]
+    if packed > 1:
+        begin, last = begin // packed, last // packed
+    begin, last = base + begin, base + last
     for line in range(begin // LINE_WORDS, last // LINE_WORDS + 1):
         if line != unit.held[load].line:
             unit.held[load].line = line
@@ -399,7 +405,7 @@ def run_access(unit: Access, execute: Execute, queues: Queues, memory: Memory, c
         else:
             why = _calculate(unit, function, a, b, c)
         unit.taken[state.counter] += state.back - state.wait_queue - begun
-        if core.trace.shape[0] > 0:
+        if core.trace.size > 0:
             note(core, state.counter, _noted(unit, state.counter, at))
     if why == op.PUSHED:
         state.counter = at

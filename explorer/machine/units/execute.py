@@ -160,6 +160,9 @@ def _row(unit: Execute, mem: Memory, function: int, array: int, index: int, regi
     place = _place(unit, mem, array, unit.x[index], lanes)
     if place < 0:
         return op.BAD_ADDRESS
+    if lanes == 1 and function == op.ROW_SUM:
+        memory[place] += f[register]
+        return op.RUNNING
     for lane in range(lanes):
         at, value = place + lane, register + lane * stride
         if function == op.ROW_SUM:
@@ -290,7 +293,7 @@ def _case(unit: Execute, queues: Queues, memory: Memory, core: Core, first: int)
         else:
             _calculate(unit, function, at)
         unit.taken[at] += state.now - begun
-        if core.trace.shape[0] > 0:
+        if core.trace.size > 0:
             note(core, core.state.access_codes + at, _noted(unit, at, following))
         at = following
         function = unit.code[at].opcode

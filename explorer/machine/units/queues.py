@@ -132,8 +132,11 @@ def pop_words(queues: Queues, words: int, now: float) -> int:
     """Takes the oldest operands and returns the slot of the first, to be read before anything is pushed."""
     state = queues.state
     slot = state.words_popped & (queues.words.size - 1)
-    for word in range(words):
-        queues.word_freed[(slot + word) & (queues.words.size - 1)] = now
+    if words == 1:
+        queues.word_freed[slot] = now
+    else:
+        for word in range(words):
+            queues.word_freed[(slot + word) & (queues.words.size - 1)] = now
     state.words_popped += words
     return slot
 

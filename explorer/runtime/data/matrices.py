@@ -10,11 +10,12 @@ columns that are left. What is near its row in the whole graph is as near in the
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.kept import ByContent, content
 from explorer.runtime.data.index_lists import GENERATED, MEMORY_LIMIT, SparseRows, by_row, check_size
 from explorer.runtime.data.triples import Ids, InputError
 
@@ -83,6 +84,17 @@ def matrix(name: str, scale: int = 1, columns: int = 0, limit: int = MEMORY_LIMI
     whole, preset = MATRIX_PRESETS[name], scaled(name, MATRIX_PRESETS[name], scale)
     shown = name if scale == 1 else f"{name}/{scale}"
     check_size(shown, preset.vertices, preset.edges, f"take a part of it, such as {name}/{scale * 10}", limit)
+    key = content(shown, repr(whole), scale, columns)
+    found = _MADE.made(key, lambda: _generated(shown, whole, preset, scale, columns))
+    return replace(found, ptr=found.ptr.copy(), idx=found.idx.copy())
+
+
+_MADE = ByContent[SparseRows](32 << 20, lambda lists: lists.ptr.nbytes + lists.idx.nbytes)
+"""The latest, since to draw one takes longer than to run an op on it: its degrees are those of the whole graph."""
+
+
+def _generated(shown: str, whole: MatrixPreset, preset: MatrixPreset, scale: int, columns: int) -> SparseRows:
+    """The matrix that `matrix` gives."""
     random = np.random.default_rng(zlib.crc32(shown.encode()))
     busy = random.permutation(preset.vertices).astype(np.int32)
     if scale == 1:
@@ -103,7 +115,7 @@ def matrix(name: str, scale: int = 1, columns: int = 0, limit: int = MEMORY_LIMI
             ptr=np.zeros(0, dtype=np.int32),
             idx=np.zeros(0, dtype=np.int32),
             row_shape=(preset.elements,),
-            about=about if scale == 1 else f"one row in {scale} of {name} in Ember's Table 2, whole",
+            about=about if scale == 1 else f"one row in {scale} of {shown.split('/')[0]} in Ember's Table 2, whole",
         ),
     )
 

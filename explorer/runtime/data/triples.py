@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any, cast
@@ -21,6 +21,7 @@ from typing import IO, Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.kept import ByContent, content
 from explorer.runtime.data.blocks import blocks_of
 from explorer.runtime.data.triple_text import read_text
 
@@ -84,7 +85,7 @@ def load_triples(source: str, data_dir: Path | None = None) -> Triples:
     """
     presets = {name.lower(): name for name in PRESETS}
     if source.lower() in presets:
-        return _generate(presets[source.lower()])
+        return _preset(presets[source.lower()])
     if data_dir is None:
         with reading(source[:200]):
             missing = not Path(source).exists()
@@ -181,9 +182,18 @@ def unknown_name(source: str, names: list[str]) -> str:
     return f"there is no data set named '{source[:80]}'{hint} Those there are: {', '.join(names)}"
 
 
-def _generate(name: str) -> Triples:
-    """A preset's triples, the same on every call: each id occurs at least once, a few of them very often."""
+def _preset(name: str) -> Triples:
+    """A preset's triples, the same on every call, in arrays of the caller's own."""
     preset = PRESETS[name]
+    found = _GENERATED.made(content(name, repr(preset)), lambda: _generate(name, preset))
+    return replace(found, h=found.h.copy(), r=found.r.copy(), t=found.t.copy())
+
+
+_GENERATED = ByContent[Triples](16 << 20, lambda triples: triples.h.nbytes + triples.r.nbytes + triples.t.nbytes)
+
+
+def _generate(name: str, preset: Preset) -> Triples:
+    """A preset's triples: each id occurs at least once, a few of them very often."""
     random = np.random.default_rng(zlib.crc32(name.encode()))
     entity_order = random.permutation(preset.num_entities).astype(np.int32)
     relation_order = random.permutation(preset.num_relations).astype(np.int32)

@@ -48,6 +48,7 @@ from explorer.runtime.runs.request import (
     Setup,
     compile_request,
     meaning_of,
+    result_of,
 )
 
 GRADIENT_EDGES = 20_000
@@ -136,7 +137,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
         return _meaning(request, compilation, data, tensors)
 
     whole = meaning(tensors)
-    bounds = whole.result()
+    bounds = result_of(whole)
     return LayerSetup(
         request=request,
         compilation=compilation,

@@ -43,6 +43,7 @@ from explorer.runtime.runs.request import (
     RunRequest,
     Setup,
     meaning_of,
+    result_of,
 )
 
 GRADIENT_TERMS = 2_000_000
@@ -159,7 +160,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
         return _meaning(request, compilation, encoded, tensors)
 
     checked = meaning(tensors)
-    bounds = checked.result()
+    bounds = result_of(checked)
     return OpSetup(
         request=request,
         compilation=compilation,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.counts import CountError
 from explorer.compiler.decisions import ScheduleTextError
 from explorer.compiler.ir.graph import Graph
-from explorer.compiler.kept import Kept
+from explorer.compiler.kept import ByContent, Kept, content
 from explorer.compiler.language.diagnostics import Diagnostic
 from explorer.compiler.returned import as_returned, each_returned
 from explorer.runtime import compiling
@@ -29,7 +29,7 @@ from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.proof.coarse import coarser_of
 from explorer.runtime.reference.compare import Check, compare, of_several, worst
 from explorer.runtime.reference.evaluate import Meaning
-from explorer.runtime.reference.numbers.arithmetic import FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
+from explorer.runtime.reference.numbers.arithmetic import BOUNDED, FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
 from explorer.runtime.reference.numbers.bounds import Bounded
 from explorer.runtime.reference.sampling import Sample
 from explorer.runtime.runs.events import GIVEN, OF_TEXT, Event, failed
@@ -220,7 +220,7 @@ class Setup(ABC):
     def check(self, got: Result) -> Check:
         """Holds a result, or each of several, against what the model must give."""
         taken, meaning = got if self.sample is None else self.sample.taken(got), self.part or self.meaning
-        evaluated = cache(meaning.result)
+        evaluated = cache(partial(result_of, meaning))
 
         def of_one(place: int, rows: Floats, bounds: Bounded) -> Check:
             plain = self._plain(lambda arithmetic: each_returned(evaluated(arithmetic))[place])
@@ -450,6 +450,27 @@ def meaning_of(
     """A run's model on inputs as the reference takes them, which may be computed on the GPU that the run is on."""
     coarse, device = coarser(compilation, request.on), "cuda" if request.on == "gpu" else ""
     return Meaning(request.text, inputs, compilation.sizes, compilation.name, negatives, coarse, device=device)
+
+
+MOST_MEANING_BYTES = 32 << 20
+_ARITHMETICS = (BOUNDED, FLOAT32, ONE_BY_ONE, UNFLUSHED)
+_MEANINGS = ByContent[Any](MOST_MEANING_BYTES, lambda result: sum(map(_bytes_of, each_returned(result))))
+"""The results of the latest models on their data, as the reference has them."""
+
+
+def result_of(meaning: Meaning, arithmetic: Arithmetic = BOUNDED) -> Any:
+    """What a model must give, computed once for the same text on the same inputs: runs at another level or on
+    another target have it too. What a device computes takes no longer than to see whether it is known."""
+    if meaning.device or arithmetic not in _ARITHMETICS:
+        return meaning.result(arithmetic)
+    given = (meaning.text, meaning.inputs, meaning.sizes, meaning.name, meaning.negatives, meaning.coarser)
+    key = content(given, meaning.rows, _ARITHMETICS.index(arithmetic))
+    return _MEANINGS.made(key, lambda: meaning.result(arithmetic))
+
+
+def _bytes_of(result: Any) -> int:
+    parts = (result.value, result.own, result.shared) if isinstance(result, Bounded) else (result,)
+    return 64 + sum(np.asarray(part).nbytes for part in parts)
 
 
 def worse(one: Check, other: Check) -> Check:

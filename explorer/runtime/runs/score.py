@@ -19,6 +19,7 @@ from explorer.compiler.interpret.inputs import each_fact
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.index_sets import is_of_fact
 from explorer.compiler.ir.kernels import ScheduledKernel
+from explorer.compiler.kept import ByContent, content
 from explorer.compiler.options import INSPECTIONS
 from explorer.compiler.to_json import kernels_of
 from explorer.runtime import compiling
@@ -43,6 +44,7 @@ from explorer.runtime.runs.request import (
     RunRequest,
     Setup,
     meaning_of,
+    result_of,
 )
 
 GRADIENT_SCORES = 20_000
@@ -52,6 +54,9 @@ CHUNKED_TRIPLES = 1_000_000
 COUNTED_SCORES = 2_048
 """Of a larger batch, what the inspector's settings ask for is counted of so many scores of its first triples: those of
 cuKE's group, 128 chunks of 16."""
+
+_ASKED = ByContent[dict[str, int]](256 << 10, lambda asked: 1024)
+"""What each setting of the inspector asks memory for, of the latest models."""
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
@@ -137,7 +142,9 @@ class ScoreSetup(Setup):
         tensors, triples = self._first(COUNTED_SCORES)
         graph, program = self.graph, self.compilation.stages["loops"].program
         inputs = {**tensors, **score_inputs.encode(graph, program, tensors).arrays}
-        asked = _asked_by_setting(self.request.text, self.compilation, inputs)
+        made = self.compilation
+        key = content(self.request.text, made.name, made.sizes, made.options.to_json(), inputs)
+        asked = _ASKED.made(key, lambda: _asked_by_setting(self.request.text, made, inputs))
         return {"inspected": {"triples": triples, "bytes": asked}} if asked else {}
 
 
@@ -183,7 +190,7 @@ def _made(
         compilation=compilation,
         graph=graph,
         tensors=tensors,
-        bounds=(part or _meaning(request, compilation, tensors)).result(),
+        bounds=result_of(part or _meaning(request, compilation, tensors)),
         triples=triples,
         encoding=encoding,
         sample=sample,

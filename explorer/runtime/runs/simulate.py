@@ -15,6 +15,9 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
+from explorer.compiler.ir.node import rewrite
+from explorer.compiler.kept import ByContent, content
+from explorer.compiler.returned import each_returned, for_each_returned
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
 from explorer.machine.spent import SpentCycles
 from explorer.machine.summary import share
@@ -41,6 +44,30 @@ MOST_COMPARED = 4_000_000
 """Programs that push more elements are not simulated again for a comparison: unoptimised, that takes ten times as long
 as they did."""
 
+MOST_RUN_BYTES = 32 << 20
+SAMPLE_BYTES = 4096
+"""What a sample and its share of a run's figures take, with some to spare."""
+MOST_ACCOUNT_BYTES = 1 << 20
+ACCOUNT_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """A simulation that has ended, and the samples that it gave on its way."""
+
+    result: dae.DaeResult
+    samples: list[dae.Sample]
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (*each_returned(self.result.output), *self.result.gradients.values())
+        return sum(int(array.nbytes) for array in arrays) + SAMPLE_BYTES * (len(self.samples) + 64)
+
+
+_RAN = ByContent[_Ran](MOST_RUN_BYTES, lambda ran: ran.nbytes)
+_ACCOUNTS = ByContent[dict[str, Any]](MOST_ACCOUNT_BYTES, lambda account: ACCOUNT_BYTES)
+"""Of programs at the levels that runs are compared with: the cycles, and the account of the core alone."""
+
 
 @dataclass(frozen=True)
 class Simulated:
@@ -55,17 +82,36 @@ class Simulated:
 def simulate(
     program: Program, inputs: Mapping[str, Any], parameters: MachineParameters, *, throughput: bool = False
 ) -> Generator[Event, None, Simulated]:
-    """Simulates a program, streaming the machine's state; `throughput` as for `dae.simulate`."""
-    ran = yield from streamed(
-        lambda post: dae.simulate(
-            program,
-            inputs,
-            parameters,
-            lambda sample: post(machine_sample(sample)),
-            throughput=throughput,
-        )
-    )
-    return Simulated(ran.output, ran.gradients, ran.to_json() | {"basis": basis.of_run(parameters)}, ran.spent)
+    """Simulates a program, streaming the machine's state; `throughput` as for `dae.simulate`.
+
+    What a machine does that is simulated is the same every time: of a run that was, its samples are told again."""
+    key = content(repr(program), inputs, repr(parameters), throughput)
+    known = _RAN.get(key)
+    if known is None:
+        known = yield from _simulated_now(program, inputs, parameters, throughput)
+        _RAN.put(key, known)
+    else:
+        yield from map(machine_sample, known.samples)
+    ran = known.result
+    output: Any = for_each_returned(np.copy, ran.output)
+    gradients = {name: array.copy() for name, array in ran.gradients.items()}
+    return Simulated(output, gradients, ran.to_json() | {"basis": basis.of_run(parameters)}, ran.spent)
+
+
+def _simulated_now(
+    program: Program, inputs: Mapping[str, Any], parameters: MachineParameters, throughput: bool
+) -> Generator[Event, None, _Ran]:
+    samples: list[dae.Sample] = []
+
+    def work(post: Callable[[Event], None]) -> dae.DaeResult:
+        def tell(sample: dae.Sample) -> None:
+            samples.append(sample)
+            post(machine_sample(sample))
+
+        return dae.simulate(program, inputs, parameters, tell, throughput=throughput)
+
+    result = yield from streamed(work)
+    return _Ran(result, samples)
 
 
 def simulate_compared(
@@ -106,9 +152,19 @@ def _compared(
     inputs: Mapping[str, Any],
     parameters: MachineParameters,
 ) -> dict[str, Any]:
-    """The account of a request's program with other options, and of the core alone that runs it."""
+    """The cycles of a request's program with other options, and the account of the core alone that runs it."""
     other = decoupled(compile_request(replace(request, options={**request.options, **options}, edited={})))
-    return dae.simulate(other, inputs, parameters, core_alone=True).to_json()
+
+    def account() -> dict[str, Any]:
+        found = dae.simulate(other, inputs, parameters, core_alone=True, traced=False).to_json()
+        return {name: found[name] for name in ("cycles", "core_alone")}
+
+    return _ACCOUNTS.made(content(repr(rewrite(other, _nameless)), inputs, repr(parameters)), account)
+
+
+def _nameless(node: Any) -> Any:
+    """A node without what no cycle depends on: the operations of the text that it is for, and a program's name."""
+    return replace(node, origin=(), name="") if isinstance(node, (DlcProgram, Module)) else replace(node, origin=())
 
 
 def decoupled(compilation: Compilation) -> Program:

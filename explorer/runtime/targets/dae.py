@@ -26,6 +26,7 @@ TRACE_POINTS = 400
 FIRST_RECORDS = 64
 """So many records are told one by one."""
 ACCESS_STALLS = ("queue_full", "storage", "mshrs", "memory")
+ALL_TOKENS = 1 << 62
 FIRST_APART = 16
 """Tokens to the first sample, and from then on twice as many as before until an iteration is done."""
 
@@ -58,15 +59,17 @@ def simulate(
     *,
     core_alone: bool = False,
     throughput: bool = False,
+    traced: bool = True,
 ) -> DaeResult:
     """Runs the program to its end. `on_sample` gets the state of the machine about SAMPLES times while it runs.
+    What is not `traced` has neither samples nor first records, and every other figure as if it were.
 
     `core_alone` adds the account of the same instructions on a core without an access unit, and `throughput` what
     either unit would do with the other infinitely fast, which takes two more runs. A module's programs run one after
     another, each from cold caches on what the ones before have written. Raises InputError, QueueError, ParameterError
     (ValueErrors, for the user) and MachineError.
     """
-    run = _Run(parameters or MachineParameters(), on_sample, core_alone, throughput)
+    run = _Run(parameters or MachineParameters(), on_sample, core_alone, throughput, traced)
     if isinstance(program, DlcProgram):
         (output,) = run.program(program, inputs).values()
         return DaeResult(output, run.account() | {"kernels": run.kernels}, run.spent())
@@ -89,12 +92,14 @@ class _Run:
         on_sample: Callable[[Sample], None] | None,
         core_alone: bool,
         throughput: bool,
+        traced: bool,
     ) -> None:
         self.kernels: list[Account] = []
         self._parameters = parameters
         self._on_sample = on_sample
         self._core_alone = core_alone
         self._throughput = throughput
+        self._traced = traced
         self._accounts: list[Account] = []
         self._spent: list[SpentCycles] = []
         self._trace: list[Sample] = []
@@ -104,6 +109,24 @@ class _Run:
     def program(self, program: DlcProgram, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
         """Runs one program; what it writes, by name."""
         simulation = Simulation(program, inputs, self._parameters, core_alone=self._core_alone)
+        if self._traced or self._parameters.cores > 1:
+            self._in_steps(simulation)
+        else:
+            simulation.advance(ALL_TOKENS)
+        account = simulation.account()
+        if self._core_alone:
+            account["core_alone"] = core_alone(simulation)
+        if self._throughput:
+            account["alone_ns"] = alone_times(program, inputs, self._parameters)
+        self._accounts.append(account)
+        self._spent.append(simulation.spent())
+        self._triples += sum(int(machine.access.state.triples) for machine in simulation.machines)
+        self.kernels.append({"name": program.name, **{key: account[key] for key in ("cycles", "microseconds")}})
+        return simulation.outputs
+
+    def _in_steps(self, simulation: Simulation) -> None:
+        """Runs one program, a sample a step. Of several cores, steps decide which of them goes on, and so in which
+        order they meet what they share: those are taken whether or not anything is traced."""
         sampler = Sampler(simulation)
         total, apart = simulation.assembly.records, FIRST_APART
         self._first += simulation.watch(FIRST_RECORDS - len(self._first))
@@ -119,23 +142,13 @@ class _Run:
             if len(self._trace) > TRACE_POINTS:
                 # The second of each pair stays, and with it the end of the run.
                 self._trace = self._trace[::-2][::-1]
-        account = simulation.account()
-        if self._core_alone:
-            account["core_alone"] = core_alone(simulation)
-        if self._throughput:
-            account["alone_ns"] = alone_times(program, inputs, self._parameters)
-        self._accounts.append(account)
-        self._spent.append(simulation.spent())
-        self._triples += sum(int(machine.access.state.triples) for machine in simulation.machines)
-        self.kernels.append({"name": program.name, **{key: account[key] for key in ("cycles", "microseconds")}})
-        return simulation.outputs
 
     def account(self) -> Account:
         """Everything counted, of all programs together."""
         return summary(self._accounts) | {
             "machine": self._parameters.describe(),
-            "occupancy": self._trace,
-            "pushed_first": self._first,
+            "occupancy": self._trace if self._traced else [],
+            "pushed_first": self._first if self._traced else [],
         }
 
     def spent(self) -> SpentCycles:

@@ -3,8 +3,8 @@ NICENESS [FOLDER ...]`, which it may read besides what it computes with.
 
 Requests come on stdin and events go to stdout, one JSON object a line. The first line out is `ready`; each request is
 answered by `taken` at once, and then by events of which the last is `result` or `failed`. The process ends when stdin
-closes, so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing. It also ends itself
-after a run that broke its context on a GPU, since nothing can run in that any more.
+closes, so it cannot outlive its parent, and the parent may kill it at any moment: it keeps nothing that it could not
+compute again. It also ends itself after a run that broke its context on a GPU, since nothing can run in that any more.
 """
 
 from __future__ import annotations

@@ -187,3 +187,54 @@ def test_what_numbers_decide_is_not_counted() -> None:
     assert asked_bytes((second,), {"x": np.zeros(4, np.float32), "i": np.array([0, 1, 4, 2])}) == {
         "second": 4 * (4 + 9)
     }
+
+
+SCORE = """score S(h: entity, r: relation, t: entity):
+    param E[entity, 8], R[relation, 8]
+    return sum({})
+"""
+
+
+def counts(text: str, options: dict[str, str | int | bool]) -> tuple[dict[str, int], dict[str, int], int]:
+    """What a text's kernels ask for: as it is counted after others, and with nothing counted before; and how many of
+    its kernels the first of these went through."""
+    made = explorer.compile(text, options=options, on_demand=True)
+    kernels, inputs = (
+        kernels_of(made.stages["kernels"].program),
+        IDS | {name: np.zeros((9, 8), np.float32) for name in "ER"},
+    )
+    walked = mock.patch.object(counting._Counting, "bytes", autospec=True, side_effect=counting._Counting.bytes)
+    with walked as walk:
+        found = asked_bytes(kernels, inputs)
+    calls = walk.call_count
+    counting._OUTLINED.clear()
+    for kernel in kernels:
+        kernel.__dict__.pop("_counted", None)
+    return found, asked_bytes(kernels, inputs), calls
+
+
+IDS = {index: RANDOM.integers(0, 4, 200) for index in "hrt"}
+
+
+@pytest.mark.parametrize("inspect", ["false", "true", "chunks"])
+def test_kernels_that_look_up_the_same_rows_are_gone_through_once(inspect: str) -> None:
+    counting._OUTLINED.clear()
+    options: dict[str, str | int | bool] = {"inspect": inspect}
+    first, anew, _ = counts(SCORE.format("(E[h] + R[r]) * E[t]"), options)
+    assert first == anew
+    edited, anew, calls = counts(SCORE.format("(exp(E[h]) + 2 * R[r] + 1.5) * E[t]"), options)
+    assert (edited, calls) == (first, 0)
+    assert edited == anew
+    twice, anew, calls = counts(SCORE.format("(E[h] + R[r]) * R[r]"), options)
+    assert calls > 0
+    assert twice == anew != first
+
+
+def test_other_indices_are_counted_again() -> None:
+    counting._OUTLINED.clear()
+    text, options = SCORE.format("(E[h] + R[r]) * E[t]"), {"inspect": "chunks"}
+    few, _, _ = counts(text, options)
+    with mock.patch.dict(IDS, {"h": RANDOM.integers(0, 1, 200)}):
+        fewer, anew, calls = counts(text, options)
+    assert calls == 1
+    assert fewer == anew != few
