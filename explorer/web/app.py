@@ -85,6 +85,7 @@ def create_app(
     store: Store | None = None,
     assistants: bool = False,
     compile_peers: bool = False,
+    draw_ahead: bool = False,
     quiet: bool = False,
 ) -> FastAPI:
     """The web application.
@@ -95,8 +96,9 @@ def create_app(
     is, where the server has several. `classroom` is the class that it is for, where it is for one. `metrics_for` are
     the addresses and networks that `/metrics` answers besides this computer's own. What students do is kept in
     `store`, where there is one. `assistants` may ask at `/mcp`. With
-    `compile_peers`, processes for runs may start the compilers of torch.compile. What `quiet` workers write to stderr
-    is dropped.
+    `compile_peers`, processes for runs may start the compilers of torch.compile. Where it is to `draw_ahead`, the page
+    is drawn once for nobody: the first visitor does not wait until the compiler and the templates are loaded. What
+    `quiet` workers write to stderr is dropped.
     """
     metrics = Metrics()
     taught = classroom or Classroom()
@@ -107,7 +109,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with _opened(app.state, work, shared), _assisting(app.state.assistant):
-            yield
+            drawing = asyncio.create_task(pages.draw_for_nobody(app)) if draw_ahead else None
+            try:
+                yield
+            finally:
+                if drawing is not None:
+                    drawing.cancel()
 
     app = FastAPI(title="Embedding Compiler Explorer", openapi_url=None, lifespan=lifespan)
     app.state.data_dir = data_dir

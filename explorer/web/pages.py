@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from explorer.compiler.options import Options
@@ -52,6 +52,17 @@ async def page(request: Request, example: str = DEFAULT_EXAMPLE) -> HTMLResponse
     """The whole page, with an example already compiled; 404 and the usual one for an example that there is not."""
     found = _find_example(example)
     return await _page(request, found, f"There is no example {example[:80]}. This is {DEFAULT_EXAMPLE}.")
+
+
+async def draw_for_nobody(app: FastAPI) -> None:
+    """Draw the page once, for what that loads and compiles to be there when somebody comes; and what each option would
+    change, which takes a core for seconds and is asked for by the page."""
+    nobody = {"type": "http", "scheme": "http", "app": app, "method": "GET", "path": "/", "query_string": b""}
+    request = Request({**nobody, "headers": [], "client": ("127.0.0.1", 0)})
+    await page(request)
+    edit = Edit(_example(DEFAULT_EXAMPLE).text, 1, 1, {}, {}, (), "")
+    compiled = await _compile(request, edit, _prompt_stages())
+    await _compile(request, replace(edit, data=compiled["data"]), [], flips=True)
 
 
 @router.get("/s/{link}", response_class=HTMLResponse)

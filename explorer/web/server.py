@@ -208,6 +208,7 @@ def new_server(settings: Settings, among: Among | None = None) -> Server:
         run_memory=settings.run_memory,
         assistants=settings.assistants,
         compile_peers=settings.compile_peers,
+        draw_ahead=True,
         among=among,
         classroom=classroom,
         metrics_for=scrapers,

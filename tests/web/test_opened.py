@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from collections import Counter
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from explorer.web import pages
 from explorer.web.panes import views
 from explorer.web.templates.opened import KEPT, OpenedExamples
 
@@ -28,6 +32,22 @@ def test_an_example_is_drawn_once_however_many_open_it(client: TestClient, monke
     assert drawn == {"TransH": 1, "TransE_L1": 1}
     assert first.text.count('class="pane"') == second.text.count('class="pane"') == 4
     assert "TransE_L1" in other.text
+
+
+def test_who_comes_first_waits_for_no_compilation(client: TestClient) -> None:
+    """Once the page is drawn for nobody: neither for the page nor for what each option would change of it."""
+    app: Any = client.app
+    assert client.portal is not None
+    client.portal.call(pages.draw_for_nobody, app)
+    ended: list[object] = []
+    app.state.compiler._ended = ended.append
+    shown = client.get("/").text
+    facts = json.loads(html.unescape(re.search(r'data-facts="([^"]*)"', shown)[1]))  # type: ignore[index]
+    text = html.unescape(re.search(r'id="editor"[^>]*data-text="([^"]*)"', shown)[1])  # type: ignore[index]
+    asked = dict.fromkeys(("sizes", "default_sizes", "options", "schedule"), "{}")
+    answer = client.post("/effects", data={**asked, "text": text, "data": facts["data"], "edit": "1"})
+    assert answer.json()["flips"]["grad"]
+    assert ended == []
 
 
 def test_what_is_the_readers_own_is_drawn_each_time(client: TestClient) -> None:
