@@ -109,7 +109,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with _opened(app.state, work, shared), _assisting(app.state.assistant):
-            drawing = asyncio.create_task(pages.draw_for_nobody(app)) if draw_ahead else None
+            # Where there are several processes, what they share closes before a drawing might have ended.
+            drawing = asyncio.create_task(pages.draw_for_nobody(app)) if draw_ahead and among is None else None
             try:
                 yield
             finally:

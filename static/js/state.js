@@ -5,6 +5,7 @@
 import { byId, queryAll } from "./dom.js";
 
 const KEPT = "explorer";
+const LEFT = "explorer-left";
 const LONGEST_HASH = 12_000;
 
 /** @type {State} */
@@ -115,8 +116,18 @@ export function keep(wait = 150) {
   clearTimeout(timer);
   timer = setTimeout(keepNow, wait);
 }
-// A page that is left within that time keeps it then.
-window.addEventListener("pagehide", () => timer !== undefined && keepNow());
+// A page that is left within that time keeps it then. A reload that has begun has the address from before: it is told
+// apart from a link that was opened on purpose.
+window.addEventListener("pagehide", () => {
+  if (timer === undefined) return;
+  const address = location.href;
+  keepNow();
+  try {
+    sessionStorage.setItem(LEFT, address);
+  } catch {
+    // As in `keepNow`.
+  }
+});
 
 /** @returns {Promise<string | null>} the address of a short link to what the page holds; null where none was made */
 export async function shortLink() {
@@ -151,10 +162,14 @@ export function keepNow() {
 /** What the page was opened with by a short link. */
 const linked = () => byId("editor").dataset.kept;
 
-// What was kept: the hash wins over a short link, that over the session, a link to an example over both.
+// What was kept: the hash wins over a short link, that over the session, a link to an example over both; the session over
+// all where the page was left at this address before that had the newest.
 export function recall() {
   const hash = location.hash.match(/^#1\.([\w-]+)$/);
   try {
+    const wasLeft = sessionStorage.getItem(LEFT) === location.href;
+    sessionStorage.removeItem(LEFT);
+    if (wasLeft) return checked(JSON.parse(sessionStorage.getItem(KEPT) ?? "null"));
     if (hash) return checked(decode(hash[1]));
     const shared = linked();
     if (shared) return checked(JSON.parse(shared));
