@@ -230,7 +230,8 @@ function paneDrawn({ dataset: { stage = "", at, last, diff } }) {
 function start() {
   const editor = byId("editor");
   const { text: shown = "", example = "" } = editor.dataset;
-  const kept = recall();
+  const [navigation] = performance.getEntriesByType("navigation");
+  const kept = recall(navigation instanceof PerformanceNavigationTiming && navigation.type === "reload");
   state.text = shown;
   state.panes = paneElements().map(paneDrawn);
   if (kept?.panes.length) state.panes = kept.panes;

@@ -5,7 +5,8 @@
 import { byId, queryAll } from "./dom.js";
 
 const KEPT = "explorer";
-const LEFT = "explorer-left";
+const BEFORE = "explorer-before"; // the address before the newest, and when it was left
+const RELOAD = 10_000; // ms that a reload may take
 const LONGEST_HASH = 12_000;
 
 /** @type {State} */
@@ -116,18 +117,8 @@ export function keep(wait = 150) {
   clearTimeout(timer);
   timer = setTimeout(keepNow, wait);
 }
-// A page that is left within that time keeps it then. A reload that has begun has the address from before: it is told
-// apart from a link that was opened on purpose.
-window.addEventListener("pagehide", () => {
-  if (timer === undefined) return;
-  const address = location.href;
-  keepNow();
-  try {
-    sessionStorage.setItem(LEFT, address);
-  } catch {
-    // As in `keepNow`.
-  }
-});
+// A page that is left within that time keeps it then.
+window.addEventListener("pagehide", () => timer !== undefined && keepNow());
 
 /** @returns {Promise<string | null>} the address of a short link to what the page holds; null where none was made */
 export async function shortLink() {
@@ -150,6 +141,7 @@ export function keepNow() {
   const hash = `#1.${encode(kept)}`;
   try {
     sessionStorage.setItem(KEPT, JSON.stringify(kept));
+    sessionStorage.setItem(BEFORE, JSON.stringify([location.href, Date.now()]));
     // A short link's own text is the newest no more.
     const path = location.pathname.startsWith("/s/") ? "/" : location.pathname + location.search;
     history.replaceState(null, "", hash.length <= LONGEST_HASH ? path + hash : path);
@@ -162,14 +154,18 @@ export function keepNow() {
 /** What the page was opened with by a short link. */
 const linked = () => byId("editor").dataset.kept;
 
+// Whether the address is the one from before the newest, which the page got only when it was being reloaded.
+function wasLeftNow() {
+  const [address, at] = JSON.parse(sessionStorage.getItem(BEFORE) ?? "[]");
+  return address === location.href && Date.now() - at < RELOAD;
+}
+
 // What was kept: the hash wins over a short link, that over the session, a link to an example over both; the session over
-// all where the page was left at this address before that had the newest.
-export function recall() {
+// all where a reload began before the address had the newest, which is still the one from before then.
+export function recall(isReload = false) {
   const hash = location.hash.match(/^#1\.([\w-]+)$/);
   try {
-    const wasLeft = sessionStorage.getItem(LEFT) === location.href;
-    sessionStorage.removeItem(LEFT);
-    if (wasLeft) return checked(JSON.parse(sessionStorage.getItem(KEPT) ?? "null"));
+    if (isReload && wasLeftNow()) return checked(JSON.parse(sessionStorage.getItem(KEPT) ?? "null"));
     if (hash) return checked(decode(hash[1]));
     const shared = linked();
     if (shared) return checked(JSON.parse(shared));
