@@ -124,7 +124,8 @@ export async function startTour(put) {
   offer();
   const kept = sessionStorage.getItem(KEPT);
   if (!kept || !(await fetchStops())) return;
-  ({ at, before } = JSON.parse(kept));
+  ({ at = 0, before = null } = JSON.parse(kept));
+  if (!stops[at]) at = 0;
   wanted = at;
   paint();
 }

@@ -34,8 +34,12 @@ export function edited() {
   keep(KEPT_WITHIN);
   // At once is before the frame that shows the key, which the server then works beside.
   if (pause) debounce = setTimeout(() => post("/compile", current()), pause);
-  else queueMicrotask(compileNow);
+  else sendOnce(state.edit);
 }
+
+// What changes in one go, as a text and its data, is one request.
+/** @param {number} edit */
+const sendOnce = (edit) => queueMicrotask(() => edit === state.edit && compileNow());
 
 // What the reader wants now, without waiting for more of it.
 export function compileNow() {
