@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import explorer
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.data import matrices, triples
 from explorer.runtime.data.lists import load_lists
 from explorer.runtime.data.triples import load_triples
+from explorer.runtime.reference.evaluate import Meaning
+from explorer.runtime.reference.text import read_model, said_to_mean
 from explorer.runtime.run import RunRequest, compile_request, execute
 from explorer.runtime.runs import request as setups
 from explorer.runtime.runs import score as scores
@@ -150,7 +154,48 @@ def test_what_a_run_is_compared_with_is_simulated_once_for_all_levels(
     plain = asked("embedding/sls", data)
     for text in ("\n" + plain.text, plain.text.replace("op SLS", "op Mine")):  # the same instructions
         told(replace(plain, text=text))
-    assert (simulated.count(True), simulated.count(False)) == (2, 6)
+    assert (simulated.count(True), simulated.count(False)) == (2, 4)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_run_of_a_text_that_says_the_same_is_made_of_the_one_before_and_tells_its_own_names_and_lines(
+    name: str, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = asked(name, data)
+    called = explorer.compile(before.text).name
+    moved = "# A line more\n" + re.sub(rf"\b{called}\b", f"{called}OfAnother", before.text).replace(
+        "return ", "return  "
+    )
+    after = replace(before, text=moved)
+    alone = told(after)
+    forget()
+    assert told(before) != alone
+    for work in ((dae, "simulate"), (Meaning, "result")):
+        monkeypatch.setattr(*work, _refused)
+    assert told(after) == alone
+
+
+def _refused(*_: Any, **__: Any) -> Any:
+    raise AssertionError("it is computed again")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "score A(h: entity):\n    param E[entity, D]\n    return sum(E[h])",
+        "score A(h: entity):\n    param E[entity, D]\n    return  sum( E[h] )  # of all",
+        "score Other(h: entity):\n    param E[entity, D]\n    return sum(E[h])",
+    ],
+)
+def test_texts_that_mean_the_same_are_known_as_such(text: str) -> None:
+    said = said_to_mean("dim D = 4\nscore A(h: entity):\n    param E[entity, D]\n    return sum(E[h])")
+    assert said_to_mean("dim D = 4\n" + text) == said
+    assert said_to_mean("dim D = 5\n" + text) != said
+    assert said_to_mean("dim D = 4\n" + text.replace("sum", "max")) != said
+    assert said_to_mean("dim D = 4\n" + text.replace("score", "op")) != said
+    two = f"dim D = 4\n{text}\n{text.replace('sum', 'max').replace('score ', 'score Last')}"
+    first, second = (said_to_mean(two, name) for name in read_model(two).definitions)
+    assert first != second
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 DATA_NAME = re.compile(r'"[A-Za-z_]\w*"')
@@ -73,6 +73,25 @@ class Model:
 
 def read_model(text: str) -> Model:
     """Reads a text; raises ReferenceFailure where it is not one of the language's."""
+    return _model_of(*_read_tree(text))
+
+
+def said_to_mean(text: str, name: str | None = None) -> str:
+    """All of a text that its definition's meaning depends on: alike for texts that differ in how they are set, in what
+    comments say, or in what the definition is called.
+
+    Raises ReferenceFailure as `read_model` does, and where there is no such definition."""
+    tree, families = _read_tree(text)
+    main = _model_of(tree, families).main(name).name
+    is_called = any(isinstance(node, ast.Name) and node.id == main for node in ast.walk(tree))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == main and not is_called:
+            node.name = ""
+    return repr(("" if not is_called else main, [families.get(node.lineno) for node in tree.body], ast.dump(tree)))
+
+
+def _read_tree(text: str) -> tuple[ast.Module, dict[int, str]]:
+    """A text as Python, and by line the family of the definition whose header it is."""
     families: dict[int, str] = {}
     lines = []
     for number, line in enumerate(_logical_lines(text), start=1):
@@ -81,9 +100,12 @@ def read_model(text: str) -> Model:
             families[number] = header[2]
         lines.append(_to_python(line))
     try:
-        tree = ast.parse("\n".join(lines) + "\n")
+        return ast.parse("\n".join(lines) + "\n"), families
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ReferenceFailure(f"the reference cannot read the text: {error}") from error
+
+
+def _model_of(tree: ast.Module, families: Mapping[int, str]) -> Model:
     definitions = {
         node.name: _read_definition(node, families.get(node.lineno, "def"))
         for node in tree.body

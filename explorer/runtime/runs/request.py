@@ -32,6 +32,7 @@ from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.arithmetic import BOUNDED, FLOAT32, ONE_BY_ONE, UNFLUSHED, Arithmetic
 from explorer.runtime.reference.numbers.bounds import Bounded
 from explorer.runtime.reference.sampling import Sample
+from explorer.runtime.reference.text import said_to_mean
 from explorer.runtime.runs.events import GIVEN, OF_TEXT, Event, failed
 from explorer.runtime.runs.footprint import MEMORY_LIMIT
 from explorer.runtime.targets.table import TARGETS, TargetName
@@ -459,11 +460,13 @@ _MEANINGS = ByContent[Any](MOST_MEANING_BYTES, lambda result: sum(map(_bytes_of,
 
 
 def result_of(meaning: Meaning, arithmetic: Arithmetic = BOUNDED) -> Any:
-    """What a model must give, computed once for the same text on the same inputs: runs at another level or on
-    another target have it too. What a device computes takes no longer than to see whether it is known."""
+    """What a model must give, computed once for texts that say the same on the same inputs: runs at another level, on
+    another target, or of whoever else has this model have it too. What a device computes takes no longer than to see
+    whether it is known."""
     if meaning.device or arithmetic not in _ARITHMETICS:
         return meaning.result(arithmetic)
-    given = (meaning.text, meaning.inputs, meaning.sizes, meaning.name, meaning.negatives, meaning.coarser)
+    said = said_to_mean(meaning.text, meaning.name)
+    given = (said, meaning.inputs, meaning.sizes, meaning.negatives, meaning.coarser)
     key = content(given, meaning.rows, _ARITHMETICS.index(arithmetic))
     return _MEANINGS.made(key, lambda: meaning.result(arithmetic))
 

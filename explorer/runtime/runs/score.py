@@ -6,6 +6,7 @@ is in the samples.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
@@ -143,7 +144,8 @@ class ScoreSetup(Setup):
         graph, program = self.graph, self.compilation.stages["loops"].program
         inputs = {**tensors, **score_inputs.encode(graph, program, tensors).arrays}
         made = self.compilation
-        key = content(self.request.text, made.name, made.sizes, made.options.to_json(), inputs)
+        unnamed = re.sub(rf"\b{re.escape(made.name)}\b", "", self.request.text)
+        key = content(unnamed, made.sizes, made.options.to_json(), inputs)
         asked = _ASKED.made(key, lambda: _asked_by_setting(self.request.text, made, inputs))
         return {"inspected": {"triples": triples, "bytes": asked}} if asked else {}
 

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import rewrite
+from explorer.compiler.ir.node import Span, rewrite
 from explorer.compiler.kept import ByContent, content
 from explorer.compiler.returned import each_returned, for_each_returned
 from explorer.machine.parameters import WORD_BYTES, MachineParameters
-from explorer.machine.spent import SpentCycles
+from explorer.machine.spent import SpentCycles, Whose
 from explorer.machine.summary import share
 from explorer.runtime.runs import basis
 from explorer.runtime.runs.events import Event, failed, machine_sample
@@ -84,18 +84,51 @@ def simulate(
 ) -> Generator[Event, None, Simulated]:
     """Simulates a program, streaming the machine's state; `throughput` as for `dae.simulate`.
 
-    What a machine does that is simulated is the same every time: of a run that was, its samples are told again."""
-    key = content(repr(program), inputs, repr(parameters), throughput)
+    What a machine does that is simulated is the same every time: of a run that was, whatever its program was called and
+    wherever its text stood, its samples are told again."""
+    form = _form(program)
+    key = content(repr(form.program), inputs, repr(parameters), throughput)
     known = _RAN.get(key)
     if known is None:
-        known = yield from _simulated_now(program, inputs, parameters, throughput)
+        known = yield from _simulated_now(form.program, inputs, parameters, throughput)
         _RAN.put(key, known)
     else:
         yield from map(machine_sample, known.samples)
     ran = known.result
     output: Any = for_each_returned(np.copy, ran.output)
     gradients = {name: array.copy() for name, array in ran.gradients.items()}
-    return Simulated(output, gradients, ran.to_json() | {"basis": basis.of_run(parameters)}, ran.spent)
+    kernels = [{**account, "name": name} for account, name in zip(ran.account["kernels"], form.names, strict=True)]
+    figures = ran.to_json() | {"kernels": kernels, "basis": basis.of_run(parameters)}
+    by_operation = {form.whose(place): cycles for place, cycles in ran.spent.by_operation.items()}
+    return Simulated(output, gradients, figures, replace(ran.spent, by_operation=by_operation))
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A program without what no cycle depends on: its name and those of its parts, and where in the text the operations
+    stand that it is of, which have their number in the place of their lines."""
+
+    program: Program
+    names: tuple[str, ...]
+    origins: tuple[Whose, ...]
+
+    def whose(self, number: Whose) -> Whose:
+        """The operation of the text, or what a pass made, that has a number."""
+        return self.origins[number.line] if isinstance(number, Span) else None
+
+
+def _form(program: Program) -> _Form:
+    parts = (program,) if isinstance(program, DlcProgram) else program.programs
+    numbers: dict[Whose, int] = {}
+
+    def numbered(node: Any) -> Any:
+        named = {"name": ""} if isinstance(node, (DlcProgram, Module)) else {}
+        if not node.origin:
+            return replace(node, **named) if named else node
+        number = numbers.setdefault(node.origin[0], len(numbers))
+        return replace(node, origin=(Span(number, 0, 0, 0),), **named)
+
+    return _Form(rewrite(program, numbered), tuple(part.name for part in parts), tuple(numbers))
 
 
 def _simulated_now(
