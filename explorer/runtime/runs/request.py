@@ -453,7 +453,7 @@ def meaning_of(
     return Meaning(request.text, inputs, compilation.sizes, compilation.name, negatives, coarse, device=device)
 
 
-MOST_MEANING_BYTES = 32 << 20
+MOST_MEANING_BYTES = 96 << 20
 _ARITHMETICS = (BOUNDED, FLOAT32, ONE_BY_ONE, UNFLUSHED)
 _MEANINGS = ByContent[Any](MOST_MEANING_BYTES, lambda result: sum(map(_bytes_of, each_returned(result))))
 """The results of the latest models on their data, as the reference has them."""

@@ -44,7 +44,7 @@ MOST_COMPARED = 4_000_000
 """Programs that push more elements are not simulated again for a comparison: unoptimised, that takes ten times as long
 as they did."""
 
-MOST_RUN_BYTES = 32 << 20
+MOST_RUN_BYTES = 64 << 20
 SAMPLE_BYTES = 4096
 """What a sample and its share of a run's figures take, with some to spare."""
 MOST_ACCOUNT_BYTES = 1 << 20
