@@ -16,7 +16,7 @@ from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Line, Span
 
 NAME = re.compile(r"(?<!\w\()(?:%?[A-Za-z_]\w*|%\d+)")
-"""A name of any IR, with the sign that the graph and SLC put before theirs; the s of `value(s)` is none."""
+"""A name of any IR, with the sign that the graph and SLC put before theirs; the x of `exp(x)` is none."""
 LOOP = re.compile(r"\b(?:slcv?\.)?for(?:<\d+>)?\s*\(*\s*(%?\w+)")
 """The variable of a loop, in the loops and in SLC."""
 WRITTEN = re.compile(r"\s*(?:acc|row|index|register|shared)?\s*(%?\w+)\s*(?:\[[^\]]*\])?\s*(?:=|\+=|max=|min=)(?!=)")

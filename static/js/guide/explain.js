@@ -183,4 +183,5 @@ export function startExplaining() {
   document.addEventListener("scroll", hide, { capture: true, passive: true });
   document.addEventListener("keydown", ({ key }) => key === "Escape" && hide());
   document.addEventListener("mouseleave", hide);
+  addEventListener("resize", hide); // it stands where the word was
 }

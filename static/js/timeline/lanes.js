@@ -19,13 +19,13 @@ import { endOf } from "./view.js";
 const DIGIT = 8; // px, at least the width of one
 
 /**
- * Whether the number of a cycle, centred on its tick, ends before the axis does.
+ * Whether a tick is at a cycle whose number, centred there, ends before the axis does.
  * @param {uPlot.Scale} scale
  * @param {number} tick
  * @param {number} width px of the axis
  */
 function hasRoom({ min, max }, tick, width) {
-  if (!tick || min === undefined || max === undefined) return false;
+  if (!tick || !Number.isInteger(tick) || min === undefined || max === undefined) return false;
   return ((max - tick) / (max - min)) * width > (whole(tick).length * DIGIT) / 2;
 }
 

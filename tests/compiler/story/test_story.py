@@ -102,7 +102,7 @@ def test_what_is_fused_takes_no_memory(root: Path) -> None:
 def test_a_kernel_s_sentence_is_told_where_the_kernel_has_lines(root: Path) -> None:
     compilation = compiled(root, "rgnn/rgat")
     said = hop(story(compilation, "leaky_relu"), "loops", "fuse")["said"]
-    assert said == ["RGAT_3: template traversal over node, stores 1 value(s)"]
+    assert said == ["RGAT_3: template traversal over node, stores 1 value"]
     assert all("RGAT_3" in text for text in hop(story(compilation, "leaky_relu"), "kernels", "schedule")["said"])
 
 

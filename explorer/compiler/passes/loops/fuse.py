@@ -85,7 +85,8 @@ def _fuse_module(graph: g.Graph, report: Report) -> Module:
         kernel, outputs = _module_kernel(nest, plan, f"{graph.name}_{number}", temporaries)
         kernels.append(kernel)
         temporaries += [replace(buffer, kind="temporary") for buffer in outputs]
-        report.did(f"{kernel.name}: template {kernel.template} over {plan.index_set}, stores {len(outputs)} value(s)")
+        stores = f"stores {len(outputs)} value{'s' * (len(outputs) != 1)}"
+        report.did(f"{kernel.name}: template {kernel.template} over {plan.index_set}, {stores}")
     origin = merge(*(kernel.origin for kernel in kernels))
     gradients = tuple((tensor, buffers[value]) for tensor, value in graph.gradients)
     inverses = _inverses(graph, kernels) if graph.family == "score" else ()
