@@ -44,13 +44,13 @@ def opened(browser: Browser, complaints: list[str]) -> Page:
     context.set_default_timeout(PATIENCE)
     expect.set_options(timeout=PATIENCE)
     page = context.new_page()
-    page.on("console", lambda message: complaints.append(_said(message)) if message.type in ("error", "warning") else None)
+    page.on("console", lambda message: complaints.extend(_complaint(message)))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     return page
 
 
-def _said(message: ConsoleMessage) -> str:
-    return f"{message.text} {message.location['url']}"
+def _complaint(message: ConsoleMessage) -> list[str]:
+    return [f"{message.text} {message.location['url']}"] if message.type in ("error", "warning") else []
 
 
 def test_a_class_from_its_code_to_a_hand_in(browser: Browser, addresses: tuple[str, str]) -> None:
