@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import explorer
+from explorer.runtime.reference import compare as comparing
 from explorer.runtime.reference.compare import FEWEST, Check, compare
 from explorer.runtime.reference.evaluate import Meaning
 from explorer.runtime.reference.numbers.arithmetic import FLOAT32, UNFLUSHED
@@ -171,3 +174,44 @@ def test_what_is_no_number_without_an_overflow_is_a_fault() -> None:
     found = compare(got, meaning.result(), overflows=meaning.overflows)
     assert not found.matches
     assert not found.beyond_float32
+
+
+SPOILT = {
+    "nothing": (),
+    "a number": (lambda got, want: got.__setitem__((6, 2), got[6, 2] + 3e-6),),
+    "no number": (lambda got, want: got.__setitem__((9, 4), np.nan),),
+    "beyond float32": (
+        lambda got, want: want.own.__setitem__((3, 0), np.inf),
+        lambda got, want: got.__setitem__((3, 0), np.nan),
+    ),
+    "what vanished": (
+        lambda got, want: want.value.__setitem__((8, 1), 1e-20),
+        lambda got, want: got.__setitem__((8, 1), 0.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shared", [0.0, "a column", "all"])
+@pytest.mark.parametrize("spoilt", SPOILT)
+def test_parts_together_say_what_the_whole_says(
+    spoilt: str, shared: float | str, transposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(7)
+    value = random.standard_normal((11, 5))
+    shapes = {"a column": (11, 1), "all": (11, 5)}
+    part = random.random(shapes[shared]).astype(np.float32) if isinstance(shared, str) else shared
+    want = Bounded(value, np.abs(value).astype(np.float32) + np.float32(0.1), part)
+    got = (value * (1 + 1e-8 * random.standard_normal(value.shape))).astype(np.float32)
+    for spoil in SPOILT[spoilt]:
+        spoil(got, want)
+    if transposed:
+        got, want = got.T, Bounded(want.value.T, want.own.T, part.T if isinstance(part, np.ndarray) else part)
+    exact = Bounded(want.value, np.float32(1e-30))
+    whole = compare(got, want, unflushed=lambda: exact, overflows=lambda: False)
+    assert whole.matches == (spoilt == "nothing")
+    for size in (1, 7, 54):
+        monkeypatch.setattr(comparing, "PART", size)
+        found = compare(got, want, unflushed=lambda: exact, overflows=lambda: False)
+        relative = pytest.approx(whole.max_relative_error, nan_ok=True)
+        assert found == replace(whole, root=pytest.approx(whole.root, rel=1e-12), max_relative_error=relative)

@@ -7,8 +7,9 @@ little wrong everywhere, and the mean does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -95,26 +96,81 @@ def compare(
     """
     if got.shape != want.shape:
         return Check(np.inf, want.shape[0] if want.shape else 0)
-    ratios = error_over_bound(got, want)
-    no_number = np.isfinite(want.value) & ~np.isfinite(got)
-    unheld = ~np.isfinite(want.error) & no_number if no_number.any() else no_number
-    if overflows is not None and (no_number & ~unheld).any() and overflows():
-        unheld = no_number
-    if unflushed is not None and (suspected := _may_have_vanished(got, want) & (ratios <= 1)).any():
-        unheld |= suspected & (error_over_bound(got, unflushed()) > 1)
-    ratio = float(np.max(np.where(unheld, np.inf, ratios), initial=0.0))
-    beyond = bool(unheld.any()) and float(np.max(np.where(unheld, 0.0, ratios), initial=0.0)) <= 1
-    root = _root(ratios)
-    roots = [0.0, *_shared_root(want)]
-    drifts = ratio <= 1 and _suspicious(root, roots, want)
+    flat_got, flat = got.reshape(-1), _flat(want)
+    lazily = unflushed and cache(lambda: _flat(unflushed()))
+    found = _Comparison(_typical(flat.value), lazily, overflows and cache(overflows))
+    for part in _parts(want.size):
+        found.add(part, flat_got[part], _some(flat, part))
+    ratio = np.inf if found.any_unheld else found.ratio
+    root, shared = _root(found.squares, want.size), _root(found.shared_squares, want.size)
+    drifts = ratio <= 1 and _suspicious(root, shared, want)
     plain_root: float | None = None
     for evaluate in plain if drifts else ():
-        plain_root = max(plain_root or 0.0, _root(error_over_bound(evaluate(), want)))
-        drifts = root > MOST_ROOT * max(plain_root, *roots)
+        plain_root = max(plain_root or 0.0, _root(_squares(error_over_bound(evaluate(), want)), want.size))
+        drifts = root > MOST_ROOT * max(plain_root, shared)
         if not drifts:
             break
     drifts = drifts and plain_root is not None
-    return Check(ratio, len(got) if got.ndim else 1, root, plain_root, drifts, beyond, _relative(got, want.value))
+    beyond = found.any_unheld and found.ratio <= 1
+    return Check(ratio, len(got) if got.ndim else 1, root, plain_root, drifts, beyond, found.relative)
+
+
+PART = 1 << 15
+"""Elements that are compared at once: what is computed of so many stays in a core's cache."""
+
+
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(first, first + PART) for first in range(0, size, PART))
+
+
+def _flat(x: Bounded) -> Bounded:
+    """The elements in one row."""
+
+    def of(part: Any) -> Any:
+        return part if not np.ndim(part) else np.broadcast_to(part, x.shape).reshape(-1)
+
+    return Bounded(x.value.reshape(-1), of(x.own), of(x.shared))
+
+
+def _some(row: Bounded, part: slice) -> Bounded:
+    own, shared = (each[part] if np.ndim(each) else each for each in (row.own, row.shared))
+    return Bounded(row.value[part], own, shared)
+
+
+@dataclass
+class _Comparison:
+    """What is known of the parts that were compared: the largest ratio of elements that are held, whether any are not,
+    the sums of squares of the ratios and of what elements share of their bounds, and the largest relative error."""
+
+    typical: float
+    unflushed: Unflushed | None
+    overflows: Overflows | None
+    ratio: float = 0.0
+    any_unheld: bool = False
+    squares: float = 0.0
+    shared_squares: float = 0.0
+    relative: float = 0.0
+
+    def add(self, part: slice, got: Floats, want: Bounded) -> None:
+        """Compares a part's elements."""
+        ratios = error_over_bound(got, want)
+        unheld = self._unheld(part, got, want, ratios)
+        self.ratio = max(self.ratio, float(np.max(np.where(unheld, 0.0, ratios))))
+        self.any_unheld |= bool(unheld.any())
+        self.squares += _squares(ratios)
+        self.shared_squares += _shared_squares(want)
+        # What is no number stays so.
+        self.relative = float(np.maximum(self.relative, _relative(got, want.value, self.typical)))
+
+    def _unheld(self, part: slice, got: Floats, want: Bounded, ratios: Floats) -> npt.NDArray[np.bool_]:
+        """Which elements are wrong whatever their bound allows."""
+        no_number = np.isfinite(want.value) & ~np.isfinite(got)
+        unheld = ~np.isfinite(want.error) & no_number if no_number.any() else no_number
+        if self.overflows is not None and (no_number & ~unheld).any() and self.overflows():
+            unheld = no_number
+        if self.unflushed is not None and (suspected := _may_have_vanished(got, want) & (ratios <= 1)).any():
+            unheld = unheld | suspected & (error_over_bound(got, _some(self.unflushed(), part)) > 1)
+        return unheld
 
 
 def error_over_bound(got: Floats, want: Bounded) -> npt.NDArray[np.float64]:
@@ -152,27 +208,36 @@ def _may_have_vanished(got: Floats, want: Bounded) -> npt.NDArray[np.bool_]:
     return np.asarray(wrong & within & small)
 
 
-def _root(ratios: npt.NDArray[np.float64]) -> float:
-    return float(np.sqrt(np.mean(np.square(np.minimum(ratios, 1e100))))) if ratios.size else 0.0
+def _squares(ratios: npt.NDArray[np.float64]) -> float:
+    return float(np.sum(np.square(np.minimum(ratios, 1e100))))
 
 
-def _shared_root(want: Bounded) -> list[float]:
-    """The root mean square of the parts of the bounds that elements may share."""
+def _root(squares: float, count: int) -> float:
+    """The root mean square of so many; 0 of none."""
+    return float(np.sqrt(squares / count)) if count else 0.0
+
+
+def _shared_squares(want: Bounded) -> float:
+    """Of the parts of the bounds that elements may share."""
     with np.errstate(all="ignore"):
         part = np.broadcast_to(np.nan_to_num(SHARED * want.shared / (want.error + _SMALLEST), nan=1.0), want.shape)
-    return [float(np.sqrt(np.mean(np.square(np.minimum(part, 1.0)))))] if part.size else []
+    return _squares(np.minimum(part, 1.0))
 
 
-def _suspicious(root: float, roots: list[float], want: Bounded) -> bool:
+def _suspicious(root: float, shared: float, want: Bounded) -> bool:
     """Whether a mean is worth an evaluation in plain float32."""
-    return root > MOST_ROOT * max(roots) and want.size >= FEWEST and len(np.unique(want.value)) >= FEWEST
+    return root > MOST_ROOT * shared and want.size >= FEWEST and len(np.unique(want.value)) >= FEWEST
 
 
-def _relative(got: Floats, want: npt.NDArray[np.float64]) -> float:
-    """The largest relative error, relative to a tenth of the median where elements are smaller."""
+def _typical(want: npt.NDArray[np.float64]) -> float:
+    """A tenth of the median of the elements that are there."""
+    counted = np.abs(want[np.isfinite(want) & (want != 0)])
+    return 0.1 * float(np.median(counted, overwrite_input=True)) if counted.size else 0.0
+
+
+def _relative(got: Floats, want: npt.NDArray[np.float64], typical: float) -> float:
+    """The largest relative error, relative to what is typical where elements are smaller."""
     with np.errstate(all="ignore"):
-        counted = np.abs(want[np.isfinite(want) & (want != 0)])
-        typical = 0.1 * float(np.median(counted)) if counted.size else 0.0
         errors = np.abs(got.astype(np.float64) - want) / np.maximum(np.abs(want), typical + _SMALLEST)
     return float(np.max(np.where(np.isfinite(want), errors, 0.0), initial=0.0))
 
