@@ -10,9 +10,9 @@ import { brotliCompress, gzip } from "node:zlib";
 
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 
-const entries = ["js/main.js", "css/page.css"].map(path);
+const entries = ["js/first.js", "js/main.js", "css/page.css"].map(path);
 
-// Third-party files that the page loads as they are.
+// Third-party files that pages load as they are.
 const copies = {
   "htmx.min.js": "htmx.org/dist/htmx.min.js",
 };

@@ -48,7 +48,10 @@ import { chooseLevel, resetSize, showOptions, startSettings, toggleSwitch } from
 import { closeStory, leaveFor, openStory, startStory, stepStory, tellLater, tellMachineCode } from "./story/story.js";
 import { connect } from "./socket.js";
 import { freshPane, on, recall, recallFrom, state } from "./state.js";
+import htmx from "htmx.org";
 /** @import { Kept, Pane, Target } from "./types.d.ts" */
+
+window.htmx = htmx;
 
 /** @param {HTMLElement} element */
 const paneOf = (element) => Number(around(element, ".pane")?.dataset.index);
@@ -288,6 +291,4 @@ function start() {
   startGuide(adopt);
 }
 
-// What the server drew is seen before the scripts begin: nobody presses anything in a frame. A tab out of sight has none.
-if (document.hidden) start();
-else requestAnimationFrame(() => setTimeout(start));
+start();

@@ -785,7 +785,7 @@ export type HtmxAnswer = CustomEvent<{
 
 declare global {
   interface Window {
-    /** A script of its own, before ours. */
+    /** main.js puts it there, before the parts begin. */
     htmx: typeof import("htmx.org").default;
   }
   interface HTMLElementEventMap {
