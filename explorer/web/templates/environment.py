@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from fastapi.templating import Jinja2Templates
+from markupsafe import Markup
 
 from explorer.checkout import CHECKOUT
 
@@ -37,4 +39,16 @@ def _static(path: str) -> str:
     return f"/static/{path}?v={file.stat().st_mtime_ns:x}" if file.exists() else f"/static/{path}"
 
 
-TEMPLATES.env.globals.update(static=_static)
+def _inline(path: str) -> Markup:
+    """A static file's text, to stand in the page itself; "" where it is not built."""
+    file = CHECKOUT / "static" / path
+    return _text_of(file, file.stat().st_mtime_ns) if file.exists() else Markup("")
+
+
+@lru_cache(maxsize=4)
+def _text_of(file: Path, changed: int) -> Markup:
+    """Without the comment that says where its map lies, which is beside the file alone."""
+    return Markup(file.read_text(encoding="utf-8").partition("/*# sourceMappingURL=")[0])
+
+
+TEMPLATES.env.globals.update(static=_static, inline=_inline)

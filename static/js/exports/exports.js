@@ -13,5 +13,5 @@ export async function exportAs(kind) {
     return save(`${name.toLowerCase()}.py`, pythonFile(input, name), "text/x-python");
   }
   const { offlinePage } = await import("./offline.js");
-  save(`${name}.html`, await offlinePage({ ...snapshot(), ...input }), "text/html");
+  save(`${name}.html`, offlinePage({ ...snapshot(), ...input }), "text/html");
 }

@@ -1,6 +1,6 @@
 // The page as one file that needs no server: the model, the panes and the last run as they are shown, linked by
 // operation. Dropped onto the page, it opens there again.
-import { byId, need, queryAll } from "../dom.js";
+import { byId, queryAll } from "../dom.js";
 import { state } from "../state.js";
 import { linking } from "./linking.js";
 /** @import { Kept } from "../types.d.ts" */
@@ -9,11 +9,10 @@ const STATE = "explorer-state";
 
 /**
  * @param {Kept} kept what the page opens again
- * @returns {Promise<string>} the file
+ * @returns {string} the file
  */
-export async function offlinePage(kept) {
-  const sheet = need(document, 'link[rel="stylesheet"]', HTMLLinkElement);
-  const style = await (await fetch(sheet.href)).text();
+export function offlinePage(kept) {
+  const style = byId("style").textContent;
   const { theme } = document.documentElement.dataset;
   return `<!doctype html>
 <html lang="en"${theme === "dark" || theme === "light" ? ` data-theme="${theme}"` : ""}>
