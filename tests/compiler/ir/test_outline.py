@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
+from random import Random
 from typing import Any
 
 import pytest
@@ -279,6 +280,41 @@ def test_rules_read_nothing_that_is_left_out(name: str, grad: bool, looked_at: l
         verify_scheduled(replace(plain, **hidden))
         assert extents.unproved(replace(plain, **hidden)) == ()
     assert len(looked_at) >= 2 * len(programs)
+
+
+def judged(given: tuple[Fact, ...], before: tuple[ScheduledKernel, ...], kernel: ScheduledKernel) -> tuple[Any, ...]:
+    """What the rules say of a kernel behind others: what is wrong, or what is not shown."""
+    forget()
+    extents = Extents(given)
+    for each in before:
+        extents.unproved(each)
+    found: list[Any] = []
+    for look in (kernels._verify, lambda kernel: len(extents.unproved(kernel))):
+        try:
+            found.append(look(kernel))
+        except (VerificationError, LookupError, ValueError, AttributeError) as error:  # of what is no program at all
+            found.append(type(error))
+    return tuple(found)
+
+
+@pytest.mark.parametrize(
+    "count", [8, pytest.param(60, marks=pytest.mark.sweep), pytest.param(300, marks=pytest.mark.exhaustive)]
+)
+@pytest.mark.parametrize(("name", "grad"), EXAMPLES)
+def test_rules_say_the_same_of_mutants_by_any_name(name: str, grad: bool, count: int) -> None:
+    draw, verdicts = Random(count), set()
+    given, programs = module_of(CHECKOUT / "examples" / f"{name}.emb", grad)
+    names = other_names(*programs)
+    other_given, other_programs = renamed(given, names), renamed(programs, names)
+    for number in range(count):
+        place, (one, two) = draw.randrange(len(programs)), draw.sample(sorted(names), 2)
+        mutant = draw.choice(list(others(programs[place], (one, two)))) if number else programs[place]
+        other = with_numbers(renamed(mutant, names), lambda number: number if number in (0.0, 1.0) else -number)
+        verdict = judged(given, programs[:place], mutant)
+        assert judged(other_given, other_programs[:place], other) == verdict
+        verdicts.add(verdict)
+    assert (None, 0) in verdicts
+    assert len(verdicts) > 1, "some are not right"
 
 
 def test_of_every_field_it_is_said_what_it_holds() -> None:

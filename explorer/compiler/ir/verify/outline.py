@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from math import isfinite
 from operator import attrgetter
@@ -173,9 +173,16 @@ class _Told:
         """Tells what facts say: their texts, with what stands for the words in these."""
         self._shape.append(len(facts))
         for fact in facts:
-            text = normalize("NFKC", fact.text)  # as names are read
-            self._shape.append(WORD.sub("@", text))
-            self._atoms += WORD.findall(text)
+            shape, words = _words_of(fact.text)
+            self._shape.append(shape)
+            self._atoms += words
+
+
+@lru_cache(maxsize=4_096)  # every kernel of a program has the same of them
+def _words_of(text: str) -> tuple[str, list[str]]:
+    """The text of a fact without its words, and these, as its names are read."""
+    plain = normalize("NFKC", text)
+    return WORD.sub("@", plain), WORD.findall(plain)
 
 
 def _known_of(operand: object) -> object:
