@@ -15,6 +15,9 @@ MOST_KEYS = 1_024
 MOST_VERSIONS = 8
 """Versions of each, so that values can be tried in turn."""
 
+ENTRY_BYTES = 256
+"""What the place of something kept takes, with its digest."""
+
 Made = TypeVar("Made")
 
 
@@ -55,12 +58,13 @@ class ByContent(Generic[Made]):
         self._most_bytes = most_bytes
         self._bytes_of = bytes_of
         self._kept: OrderedDict[bytes, tuple[Made, int]] = OrderedDict()
+        self._nbytes = 0
         self._lock = threading.Lock()
 
     @property
     def nbytes(self) -> int:
         """What all that is kept takes."""
-        return sum(size for _, size in self._kept.values())
+        return self._nbytes
 
     def get(self, key: bytes) -> Made | None:
         """What was made for a key, or None."""
@@ -77,10 +81,12 @@ class ByContent(Generic[Made]):
         if size > self._most_bytes // 2:
             return
         with self._lock:
+            _, before = self._kept.pop(key, (None, 0))
             self._kept[key] = made, size
-            self._kept.move_to_end(key)
-            while self.nbytes > self._most_bytes:
-                self._kept.popitem(last=False)
+            self._nbytes += size - before
+            while self._nbytes > self._most_bytes:
+                _, (_, gone) = self._kept.popitem(last=False)
+                self._nbytes -= gone
 
     def made(self, key: bytes, make: Callable[[], Made]) -> Made:
         """What was made for a key, or is made now."""
@@ -94,6 +100,7 @@ class ByContent(Generic[Made]):
         """Gives up all."""
         with self._lock:
             self._kept.clear()
+            self._nbytes = 0
 
 
 def content(*parts: Any) -> bytes:

@@ -32,6 +32,12 @@ from explorer.runtime.workers.isolation.worker import isolate
 
 RECORDINGS = "explorer.tuner.shipped"
 """The module that knows the recorded spaces, with `names` and `of_model`."""
+FIRST_TEXT = """\
+op First(b: bag of row):
+    param T[row, 4]
+    return sum(T[i] for i in b)
+"""
+"""A small model, of data besides."""
 LARGEST_ANSWER = 8 << 20
 """Bytes of a compilation's JSON, which whoever asked reads at one go: twenty times what most texts have."""
 
@@ -130,11 +136,16 @@ def look_at(request: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def warm_compile() -> None:
-    """Load the compiler, whose import costs more than a small model's compilation, and what tells it of data."""
+    """Load the compiler, whose import costs more than a small model's compilation, and what tells it of data; and
+    compile a text, for what only the first one loads."""
     import explorer.compiler.to_json
     import explorer.runtime.data.lists
     import explorer.runtime.runs.fitting  # noqa: F401
+    from explorer.compiler.pipeline import STAGES
 
+    prompt = [spec.name for spec in STAGES if not spec.on_demand]
+    asked = {"text": FIRST_TEXT, "stages": prompt, "snapshots": [], "effects": [], "or_usual": True}
+    list(compile_for_data(asked))  # which nobody reads
     collect_rarely()
 
 

@@ -355,7 +355,7 @@ def test_what_other_kernels_have_stored_is_counted_on_from() -> None:
 def test_proofs_look_at_few_goals(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new text waits for its proofs."""
     given, kernels = module_of(CHECKOUT / "examples" / f"{name}.emb", True)
-    monkeypatch.setattr(verify_bounds, "_SHOWN", {})
+    verify_bounds._SHOWN.clear()
     looked, eliminated = 0, Affine._eliminated
 
     def counted(*of: Any) -> bool:

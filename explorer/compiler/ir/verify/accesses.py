@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 
+from explorer.compiler.frozen import replace
 from explorer.compiler.ir.bounds.contents import Contents
 from explorer.compiler.ir.bounds.extents import Bounds, Unproved
 from explorer.compiler.ir.facts import Fact
 from explorer.compiler.ir.kernels import AtomicAccumulate, ScheduledKernel, Search, Tile, defined_in
 from explorer.compiler.ir.loops import Accumulate, Load, Store
-from explorer.compiler.ir.node import Node, walk
+from explorer.compiler.ir.node import Extent, Node, walk
+from explorer.compiler.ir.verify.outline import outline
+from explorer.compiler.kept import ENTRY_BYTES, ByContent
 
 
 class Extents:
@@ -58,24 +61,15 @@ def _found_in(node: Node) -> tuple[str, ...]:
     return ()
 
 
-class Known:
-    """A kernel with what is known of its arrays: a key whose hash, of all of a kernel's nodes, is made once."""
-
-    def __init__(self, *known: object) -> None:
-        self._known = known
-        self._hash = hash(known)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Known) and self._hash == other._hash and self._known == other._known
+def _bytes_of(contents: Mapping[str, Contents]) -> int:
+    """About what the contents of arrays take."""
+    extents = sum(len(held.at_most) + len(held.less_than) + len(held.above) for held in contents.values())
+    return ENTRY_BYTES + 1_024 * len(contents) + 128 * extents
 
 
-_SHOWN: dict[Known, Mapping[str, Contents]] = {}
-"""What kernels store that have been shown to be inside, the latest ones: most of a text's stay as they are from one
-compilation to the next."""
-MOST_SHOWN = 256
+_SHOWN = ByContent[Mapping[str, Contents]](1 << 20, _bytes_of)
+"""What kernels store that have been shown to be inside, by their outlines and in the names of these: most of a text's
+stay as they are from one compilation to the next, but for what an edit has changed in names and numbers."""
 
 
 def _followed(
@@ -83,10 +77,39 @@ def _followed(
 ) -> tuple[tuple[Unproved, ...], Mapping[str, Contents]]:
     """A kernel's accesses that are not shown to be inside, and what it stores in arrays and tiles of indices, where
     `earlier` ones have stored in its arrays."""
-    known = Known(kernel, facts, earlier)
-    shown = _SHOWN.get(known)
+    stored = tuple((name, *_in_order(held)) for name, held in earlier)
+    key, numbered = outline(kernel).with_more(facts, kernel.facts, known=stored)
+    shown = _SHOWN.get(key)
     if shown is not None:
-        return (), shown
+        return (), _renamed(shown, {number: name for name, number in numbered.items()})
+    unproved, contents = _looked_at(kernel, facts, earlier)
+    if not unproved:
+        _SHOWN.put(key, _renamed(contents, numbered))
+    return unproved, contents
+
+
+def _in_order(held: Contents) -> tuple[object, ...]:
+    """All that is said of an array."""
+    sets = (tuple(sorted(extents, key=str)) for extents in (held.less_than, held.at_most, held.above))
+    return held.least, held.most, held.rank, *sets
+
+
+def _renamed(contents: Mapping[str, Contents], names: Mapping[str, str]) -> Mapping[str, Contents]:
+    """The same of arrays and extents by other names."""
+
+    def each(extents: frozenset[Extent]) -> frozenset[Extent]:
+        return frozenset(names[extent] if isinstance(extent, str) else extent for extent in extents)
+
+    return {
+        names[array]: replace(held, less_than=each(held.less_than), at_most=each(held.at_most), above=each(held.above))
+        for array, held in contents.items()
+    }
+
+
+def _looked_at(
+    kernel: ScheduledKernel, facts: tuple[Fact, ...], earlier: tuple[tuple[str, Contents], ...]
+) -> tuple[tuple[Unproved, ...], Mapping[str, Contents]]:
+    """The same, found by following the kernel, again while what it stores in tiles says more of what it loads."""
     held: Mapping[str, Contents] = {}
     if _late(kernel):  # what tiles of indices hold is known only after all stores
         _, held = _stored(kernel, facts, earlier, {}, checks=False)
@@ -94,10 +117,6 @@ def _followed(
     while (wider := _widened(held, contents)) != held:
         held = wider
         unproved, contents = _stored(kernel, facts, earlier, held)
-    if not unproved:
-        if len(_SHOWN) == MOST_SHOWN:
-            del _SHOWN[next(iter(_SHOWN))]
-        _SHOWN[known] = contents
     return unproved, contents
 
 

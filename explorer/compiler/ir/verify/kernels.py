@@ -38,6 +38,7 @@ from explorer.compiler.ir.loops import (
 )
 from explorer.compiler.ir.node import Atom, VerificationError, once, walk
 from explorer.compiler.ir.print.kernels import print_step
+from explorer.compiler.ir.verify.outline import outline
 from explorer.compiler.ir.verify.products import ROW
 from explorer.compiler.ir.verify.sharing import (
     GRID,
@@ -53,6 +54,7 @@ from explorer.compiler.ir.verify.sharing import (
     statements,
 )
 from explorer.compiler.ir.verify.threads import verify_threads
+from explorer.compiler.kept import ENTRY_BYTES, ByContent
 
 MOST_THREADS = 1024
 """Threads that a block may have."""
@@ -65,9 +67,21 @@ ORDER: tuple[Level, ...] = ("block", "column", "warp", "lane")
 """Levels from the outside in; a loop over threads stands in the place of warps and lanes."""
 
 
+_RIGHT = ByContent[bool](1 << 20, lambda _: ENTRY_BYTES)
+"""The outlines of kernels that have been shown to keep the rules."""
+
+
 @once
 def verify_scheduled(kernel: ScheduledKernel) -> None:
-    """Raises VerificationError, with the statement, for a kernel that breaks a rule of the IR."""
+    """Raises VerificationError, with the statement, for a kernel that breaks a rule of the IR. One that an edit has
+    changed only in names, or in numbers that are computed with, has been looked at before."""
+    digest = outline(kernel).digest
+    if not _RIGHT.get(digest):
+        _verify(kernel)
+        _RIGHT.put(digest, True)
+
+
+def _verify(kernel: ScheduledKernel) -> None:
     _verify_names(kernel)
     shared = shares(kernel)
     _verify_grid(kernel)
