@@ -75,7 +75,7 @@ class ByContent(Generic[Made]):
             return self._kept[key][0]
 
     def put(self, key: bytes, made: Made) -> None:
-        """Keeps what was made, unless it would take half of all that is kept in the place of much else, and gives up
+        """Keeps what was made, unless it would take more than half of the room, in the place of much else, and gives up
         what was asked for longest ago."""
         size = self._bytes_of(made)
         if size > self._most_bytes // 2:
