@@ -33,7 +33,7 @@ CLAIM_SECONDS = 5.0
 LOOK_AGAIN_SECONDS = 0.05
 """How often it looks whether that is there."""
 COMPILES_WAITING = 200
-LATE_NICENESS = 3
+LATE_NICENESS = 10
 """How far workers that make machine code make way for those that compile what is typed, whose niceness is 1."""
 QUICK_SECONDS = 2.0
 """A compilation that takes longer is slow: it may not hold the last place, and its session's next begins as a slow one.
