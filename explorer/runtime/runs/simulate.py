@@ -192,12 +192,7 @@ def _compared(
         found = dae.simulate(other, inputs, parameters, core_alone=True, traced=False).to_json()
         return {name: found[name] for name in ("cycles", "core_alone")}
 
-    return _ACCOUNTS.made(content(repr(rewrite(other, _nameless)), inputs, repr(parameters)), account)
-
-
-def _nameless(node: Any) -> Any:
-    """A node without what no cycle depends on: the operations of the text that it is for, and a program's name."""
-    return replace(node, origin=(), name="") if isinstance(node, (DlcProgram, Module)) else replace(node, origin=())
+    return _ACCOUNTS.made(content(repr(_form(other).program), inputs, repr(parameters)), account)
 
 
 def decoupled(compilation: Compilation) -> Program:
