@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
+from tests.browser.driving import visit
+
 HERE = Path(__file__).parent
 DISABLED = (
     # Lists that drop down from the address line, drawn by two pages that take longer than ours, beside each of ours.
@@ -213,8 +215,7 @@ def open_page(profile: BrowserContext, address: str) -> Iterator[OpenPage]:
         page.on("console", note)
         page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        page.goto(address + path)
-        page.wait_for_selector(".cm-content", state="attached")
+        visit(page, address + path)
         return page
 
     yield start

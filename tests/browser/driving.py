@@ -39,6 +39,18 @@ def change(page: Page, old: str, new: str) -> None:
     write(page, text.replace(old, new))
 
 
+def visit(page: Page, address: str) -> None:
+    """Load the page, and wait for its scripts, which come after the first frame: a click before them is lost."""
+    page.goto(address)
+    page.wait_for_selector("#editor .cm-content", state="attached")
+
+
+def reload(page: Page) -> None:
+    """Load the page again, as `visit` does."""
+    page.reload()
+    page.wait_for_selector("#editor .cm-content", state="attached")
+
+
 def editor_text(page: Page) -> str:
     """The editor's text, without what stands between its lines."""
     return "\n".join(page.locator("#editor .cm-line").all_inner_texts()).replace("\n\n\n", "\n\n")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import A_FRAME, edit_of, expect_edit_after, pane, wait_until_kept, write
+from tests.browser.driving import A_FRAME, edit_of, expect_edit_after, pane, reload, wait_until_kept, write
 from tests.browser.test_accessibility import AXE, violations
 from tests.web.guide.texts import MANY, long_text
 
@@ -44,7 +44,7 @@ def test_panes_are_resized_and_moved_and_stay_so(open_page: OpenPage) -> None:
     page.mouse.up()
     expect(page.locator("#pane-0")).to_have_attribute("data-stage", "cuda")
     wait_until_kept(page, '"panes":[{"stage":"cuda"')
-    page.reload()
+    reload(page)
     expect(page.locator("#pane-0")).to_have_attribute("data-stage", "cuda")
     kept = page.locator("#pane-0").bounding_box()
     assert kept
@@ -198,7 +198,7 @@ def test_a_projector_is_kept_in_the_address(open_page: OpenPage) -> None:
     edit_of(page)
     page.locator(".top > [data-act=projector]").click()
     expect(page).to_have_url(re.compile("projector=1"))
-    page.reload()
+    reload(page)
     expect(page.locator("html")).to_have_attribute("data-projector", "")
     size = page.evaluate("document.querySelector('.pane .l').getBoundingClientRect().height")
     assert size == pytest.approx(40, abs=1)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import edit_of, editor_text, expect_edit_after, run_on, write
+from tests.browser.driving import edit_of, editor_text, expect_edit_after, reload, run_on, write
 
 pytestmark = pytest.mark.browser
 
@@ -55,7 +55,7 @@ def test_a_tsv_that_is_dropped_is_what_the_next_run_takes(open_page: OpenPage) -
     expect(page.locator("#run-check")).to_contain_text("Matches the float64 reference")
     expect(page.locator("#run-history tr").first).to_contain_text("friends.tsv")
     expect(page.locator("#run-device")).to_contain_text("friends.tsv")
-    page.reload()
+    reload(page)
     page.locator("#dock-toggle").click()
     expect(page.locator("#run-data option").first).to_have_text("friends.tsv (dropped)")
 

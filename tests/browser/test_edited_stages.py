@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import OpenPage
 from tests.browser.driving import change as change_model
-from tests.browser.driving import edit_of, pane, run_on, wait_until_kept
+from tests.browser.driving import edit_of, pane, reload, run_on, wait_until_kept
 from tests.browser.test_accessibility import axe, violations  # noqa: F401
 
 pytestmark = pytest.mark.browser
@@ -94,7 +94,7 @@ def test_loops_are_edited_until_they_match_and_the_link_has_them(
     shared = open_page(page.evaluate("location.pathname + location.hash"))
     expect(verdict(shared, "loops", "matches")).to_have_count(1)
     expect(pane(shared, "loops").locator(".side .add")).to_contain_text("p * u")
-    shared.reload()
+    reload(shared)
     expect(verdict(shared, "loops", "matches")).to_have_count(1)
 
     shared.locator('[data-act="edit-undo"]').click()

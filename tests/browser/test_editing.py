@@ -17,6 +17,7 @@ from tests.browser.driving import (
     editor_text,
     expect_edit_after,
     pane,
+    reload,
     wait_until_kept,
     write,
 )
@@ -167,7 +168,7 @@ def test_options_change_the_stages(open_page: OpenPage) -> None:
     sharing.press("Enter")
     expect(pane(page, "graph")).to_contain_text("sharing 32")
     wait_until_kept(page, '"negatives":"tail:64/32"')
-    page.reload()
+    reload(page)
     expect(page.get_by_label("Triples in a row that share them")).to_have_value("32")
     expect(pane(page, "graph")).to_contain_text("sharing 32")
 
@@ -178,7 +179,7 @@ def test_a_precision_is_chosen_and_kept(open_page: OpenPage) -> None:
     page.locator("#precision").select_option("tf32")
     expect(pane(page, "cuda")).to_contain_text("multiply_tf32<")
     wait_until_kept(page, '"precision":"tf32"')
-    page.reload()
+    reload(page)
     expect(page.locator("#precision")).to_have_value("tf32")
     expect(pane(page, "cuda")).to_contain_text("multiply_tf32<")
 
@@ -193,7 +194,7 @@ def test_the_inspector_by_chunks_shows_their_sizes(open_page: OpenPage) -> None:
     page.locator("#inspect_edges").select_option("32")
     expect(pane(page, "cuda")).to_contain_text("chunk * 32")
     wait_until_kept(page, '"inspect_edges":"32"')
-    page.reload()
+    reload(page)
     expect(page.locator("#inspect_edges")).to_have_value("32")
     page.locator("#inspect").select_option("true")
     expect(page.locator("#inspect_edges")).to_be_hidden()
@@ -216,7 +217,7 @@ def test_the_tiles_of_sums_are_set_where_there_are_sums(open_page: OpenPage) -> 
     page.locator("#preload").select_option("64")
     expect(pane(page, "cuda")).to_contain_text("col_tile[8][64]")
     wait_until_kept(page, '"preload":"64"')
-    page.reload()
+    reload(page)
     expect(pane(page, "cuda")).to_contain_text("col_tile[8][64]")
     expect(page.locator("#preload")).to_have_value("64")
     expect(page.locator("#sums")).to_be_visible()
@@ -228,7 +229,7 @@ def test_a_reload_keeps_a_broken_text_and_the_settings(open_page: OpenPage) -> N
     page.locator('[data-size="D"] .field').fill("48")
     expect(page.locator(".diag")).to_be_visible()
     wait_until_kept(page, '"D":48')
-    page.reload()
+    reload(page)
     expect(page.locator(".diag")).to_contain_text("Rr")
     assert "+ Rr[r]" in editor_text(page)
     change(page, "Rr[r]", "R[r]")
@@ -301,7 +302,7 @@ def test_a_text_that_is_no_longer_the_example_says_so(open_page: OpenPage) -> No
     expect(page.locator(".sec [data-edited]")).to_have_text(", edited")
     expect(page).to_have_title("transr.emb (edited) · Embedding Compiler Explorer")
     wait_until_kept(page, "R[r], 1)")
-    page.reload()
+    reload(page)
     expect(mark).to_be_visible()
     change(page, "R[r], 1)", "R[r], 2)")
     expect(mark).to_be_hidden()
@@ -321,7 +322,7 @@ def test_a_text_that_shares_no_definition_with_the_example_is_the_readers_own(op
     assert graph.get_attribute("data-at") == graph.get_attribute("data-last")  # no pass of the model before
     assert graph.get_attribute("data-diff") is None
     wait_until_kept(page, "DistMult")
-    page.reload()
+    reload(page)
     expect(file).to_have_text("DistMult.emb")
     page.locator("#editor .cm-content").focus()
     write(page, "nothing that is a model")
@@ -351,7 +352,7 @@ def test_an_opened_file_stays_the_readers_own_over_a_reload(open_page: OpenPage)
     )
     expect(page.locator("#example-file")).to_have_text("mine.emb")
     wait_until_kept(page, "E[h] * R[r]")
-    page.reload()
+    reload(page)
     expect(page.locator("#example-group")).to_have_text("own /")
     expect(page.locator("#example-file")).to_have_text("TransR.emb")
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import DISTMULT, change, edit_of, editor_text, expect_edit_after, write
+from tests.browser.driving import DISTMULT, change, edit_of, editor_text, expect_edit_after, reload, write
 from tests.browser.test_accessibility import AXE, violations
 
 pytestmark = pytest.mark.browser
@@ -26,7 +26,7 @@ def test_a_tour_sets_example_panes_and_options_and_gives_the_text_back(open_page
     page.locator("#tour-next").click()
     expect(page.locator("#panes > .pane")).to_have_count(2)
     expect(page.locator("#pane-0 .side").last).to_contain_text("after interchange")
-    page.reload()
+    reload(page)
     expect(page.locator("#tour-at")).to_have_text("2 of 9")
     page.locator("#tour-before").click()
     expect(page.locator("#example-file")).to_have_text("distmult.emb")
@@ -38,7 +38,7 @@ def test_a_tour_sets_example_panes_and_options_and_gives_the_text_back(open_page
     expect(page.locator("#guide")).to_be_hidden()
     expect(page.locator("#example-file")).to_have_text("rgat.emb")  # over the reload, and without being asked for
     expect(page.locator("#editor")).to_contain_text("0.3)")
-    page.reload()
+    reload(page)
     expect(page.locator("#guide")).to_be_hidden()
 
 

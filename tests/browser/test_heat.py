@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import OpenPage, Theme
-from tests.browser.driving import DISTMULT, edit_of, expect_edit_after, operation, pane, wait_until_kept, write
+from tests.browser.driving import DISTMULT, edit_of, expect_edit_after, operation, pane, reload, wait_until_kept, write
 from tests.browser.test_accessibility import axe, violations
 
 __all__ = ["axe"]
@@ -92,7 +92,7 @@ def test_a_link_opens_with_the_times(open_page: OpenPage) -> None:
     expect_edit_after(page, edit)
     page.keyboard.press("h")
     wait_until_kept(page, '"heat":true')
-    page.reload()
+    reload(page)
     for stage in ("graph", "loops", "slc", "cuda"):
         expect(pane(page, stage).locator(".heat").first).to_be_attached()
     product = operation(page, "@")

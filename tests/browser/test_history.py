@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PATIENCE, OpenPage, serving
-from tests.browser.driving import change, edit_of, editor_text, expect_edit_after, run_on
+from tests.browser.driving import change, edit_of, editor_text, expect_edit_after, reload, run_on, visit
 
 pytestmark = pytest.mark.browser
 
@@ -33,7 +33,7 @@ def test_runs_say_what_changed_come_back_and_outlive_the_page(open_page: OpenPag
     assert "text" in newest
     assert "D 64 → 32" in newest
     assert "batch 16 → 32" in newest
-    page.reload()
+    reload(page)
     edit = edit_of(page)
     page.locator("#dock-toggle").click()
     expect(page.locator("#run-history tr")).to_have_count(2)
@@ -77,7 +77,7 @@ def test_a_browser_that_has_forgotten_reads_the_runs_back_from_the_store(browser
         context = browser.new_context()
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
-        page.goto(f"{address}/?example=kge/transr")
+        visit(page, f"{address}/?example=kge/transr")
         edit = edit_of(page)
         page.locator("#run-repeat").evaluate("field => field.value = 3")
         run_on(page, "cpu", 16)
@@ -89,7 +89,7 @@ def test_a_browser_that_has_forgotten_reads_the_runs_back_from_the_store(browser
         expect(page.locator("#run-history td:last-child").first).to_contain_text("cycles")
         was = rows(page)
         # A page that has its own runs takes none of them twice.
-        page.reload()
+        reload(page)
         with page.expect_response("**/api/runs"):
             page.locator("#dock-toggle").click()
         page.wait_for_timeout(300)
@@ -97,7 +97,7 @@ def test_a_browser_that_has_forgotten_reads_the_runs_back_from_the_store(browser
         page.evaluate("localStorage.clear()")
         page.close()
         other = context.new_page()
-        other.goto(f"{address}/?example=embedding/sls")
+        visit(other, f"{address}/?example=embedding/sls")
         edit = edit_of(other)
         expect(other.locator("#run-history tr")).to_have_count(0)
         other.locator("#dock-toggle").click()

@@ -9,7 +9,16 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import DISTMULT, change, edit_of, expect_edit_after, point_at_model, wait_until_kept, write
+from tests.browser.driving import (
+    DISTMULT,
+    change,
+    edit_of,
+    expect_edit_after,
+    point_at_model,
+    reload,
+    wait_until_kept,
+    write,
+)
 from tests.browser.test_accessibility import AXE, violations
 
 pytestmark = pytest.mark.browser
@@ -69,7 +78,7 @@ def test_links_follow_a_text_that_is_edited_and_the_source_goes_with_its_model(o
     expect_edit_after(page, edit)
     line_of(page, "t = F.normalize").hover()
     expect(page.locator("#editor .cm-line:has(.o-lit)")).to_have_text(re.compile("tail"))
-    page.reload()
+    reload(page)
     expect(page.locator("#imported")).to_contain_text("class TransE(nn.Module):")
     page.locator("[data-act=source-close]").click()
     expect(page.locator("#imported")).to_be_hidden()
@@ -88,7 +97,7 @@ def test_the_source_is_out_of_sight_while_another_text_stands_in_the_place_of_it
     write(page, DISTMULT)
     expect(source).to_be_hidden()
     wait_until_kept(page, "DistMult")
-    page.reload()
+    reload(page)
     edit_of(page)
     expect(page.locator("#editor")).to_contain_text("DistMult")
     expect(source).to_be_hidden()

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import edit_of, expect_edit_after, pane
+from tests.browser.driving import edit_of, expect_edit_after, pane, reload
 
 pytestmark = pytest.mark.browser
 
@@ -31,7 +31,7 @@ def test_costs_are_counted_on_the_chosen_graph(open_page: OpenPage) -> None:
     page.locator("#run-data").select_option("aifb")
     expect_edit_after(page, edit)
     expect(passes).to_contain_text("counted on aifb (7,262 nodes, 48,810 edges")
-    page.reload()
+    reload(page)
     expect(page.locator("#run-data")).to_have_value("aifb")
 
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import DISTMULT, edit_of, expect_edit_after, operation, pane, point_at_model, write
+from tests.browser.driving import DISTMULT, edit_of, expect_edit_after, operation, pane, point_at_model, reload, write
 
 pytestmark = pytest.mark.browser
 
@@ -220,7 +220,7 @@ def test_the_theme_is_switched_and_kept(open_page: OpenPage) -> None:
     page = open_page(theme="light")
     page.keyboard.press("t")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.reload()
+    reload(page)
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 

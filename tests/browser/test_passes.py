@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import edit_of, expect_edit_after, pane, wait_until_kept
+from tests.browser.driving import edit_of, expect_edit_after, pane, reload, wait_until_kept
 
 pytestmark = pytest.mark.browser
 
@@ -47,6 +47,31 @@ def test_effects_of_a_backward_pass_and_a_list_that_keeps_its_place(open_page: O
     expect(graph.locator(".passes li:visible[data-name]")).to_have_count(0)
 
 
+def test_what_is_open_in_a_list_survives_an_answer_that_cannot_be_put_together(open_page: OpenPage) -> None:
+    page = open_page("/?example=rgnn/rgat")
+    edit_of(page)
+    loops = pane(page, "loops")
+    loops.locator("[data-act=passes]").click()
+    fuse = loops.locator("[data-name=fuse]")
+    fuse.locator("summary").click()
+    answers: list[str] = []
+
+    def forget_what_it_is_of(route: Route) -> None:
+        answer = route.fetch()
+        answers.append(answer.text())
+        if len(answers) == 1:
+            page.evaluate("document.querySelectorAll('#panes .body').forEach((body) => (body.dataset.text = 'none'))")
+        route.fulfill(response=answer)
+
+    page.route("**/panes", forget_what_it_is_of)
+    loops.locator("[data-name=hoist] .pass").click()
+    expect(loops.locator(".pass[aria-current]")).to_contain_text("hoist")
+    expect(loops.locator(".body")).to_have_attribute("data-text", re.compile("..."))
+    assert "data-from" in answers[0]
+    assert len(answers) == 2
+    expect(fuse.locator("details")).to_have_attribute("open", "")
+
+
 def test_sls_from_level_0_to_3_in_one_difference_that_a_reload_keeps(open_page: OpenPage) -> None:
     page = open_page("/?example=embedding/sls")
     edit_of(page)
@@ -59,7 +84,7 @@ def test_sls_from_level_0_to_3_in_one_difference_that_a_reload_keeps(open_page: 
     expect(last.locator(".side").last).to_contain_text("slcv.buf_str<16>()")
     expect(last.locator(".side").first).not_to_contain_text("buf_str")
     wait_until_kept(page, '"versus":{"stage":"slc","at":1}')
-    page.reload()
+    reload(page)
     expect(last.get_by_label("Compare with another point")).to_have_value("slc 1")
     expect(last.locator(".l.add")).not_to_have_count(0)
     last.get_by_label("Compare with another point").select_option("slc.opt3 1")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import WebSocketRoute, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import change, edit_of, expect_edit_after, pane, run_on
+from tests.browser.driving import change, edit_of, expect_edit_after, pane, reload, run_on
 
 pytestmark = pytest.mark.browser
 
@@ -36,7 +36,7 @@ MANY_EVENTS = """() => {
 def test_a_dae_run_streams_samples_and_passes_the_check(open_page: OpenPage) -> None:
     page = open_page()
     page.add_init_script(f"({MANY_EVENTS})()")
-    page.reload()
+    reload(page)
     edit_of(page)
     run_on(page, "dae", 256)
     expect(page.locator("#run-source")).to_have_text("simulated")
@@ -122,7 +122,7 @@ def test_a_lost_connection_is_said_and_comes_back(open_page: OpenPage) -> None:
         socket.connect_to_server()
 
     page.route_web_socket("**/ws", pass_on)
-    page.reload()
+    reload(page)
     edit_of(page)
     run_on(page, "dae", LONG)
     expect(page.locator("#run-main canvas")).to_have_count(LANES)
@@ -155,7 +155,7 @@ def test_a_run_that_a_queue_keeps_is_gone_on_with_after_a_lost_connection(open_p
         socket.on_message(told)
 
     page.route_web_socket("**/ws", answer)
-    page.reload()
+    reload(page)
     edit_of(page)
     run_on(page, "dae", 16)
     expect(page.locator("#run-main")).to_contain_text("Position 3 in the queue.")
@@ -234,7 +234,7 @@ def test_a_run_waits_for_the_edit_that_it_is_of_and_carries_its_program(open_pag
         orders.append(json.loads(message))
 
     page.on("websocket", lambda socket: socket.on("framesent", note))
-    page.reload()
+    reload(page)
     edit_of(page)
     page.locator("#dock-toggle").click()
     page.locator('.seg [data-target="cpu"]').click()

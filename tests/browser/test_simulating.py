@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import change, edit_of, expect_edit_after, pane, wait_until_kept
+from tests.browser.driving import change, edit_of, expect_edit_after, pane, reload, wait_until_kept
 
 pytestmark = pytest.mark.browser
 
@@ -61,7 +61,7 @@ def test_the_level_and_the_vector_length_reach_the_stages(open_page: OpenPage) -
     expect(page.locator("#run-vlen")).to_have_value("4")
     # A reload keeps both.
     wait_until_kept(page, '"vlen":4')
-    page.reload()
+    reload(page)
     expect(page.locator('[data-level="1"]')).to_have_attribute("aria-pressed", "true")
     expect(pane(page, "slc.opt1")).to_contain_text("slcv.for<4>")
 

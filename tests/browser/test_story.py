@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import DISTMULT, change, edit_of, expect_edit_after, pane, run_on, write
+from tests.browser.driving import DISTMULT, change, edit_of, expect_edit_after, pane, reload, run_on, write
 from tests.browser.test_accessibility import axe, violations
 
 __all__ = ["axe"]
@@ -36,7 +36,7 @@ def test_a_story_is_told_by_key_led_away_from_and_opened_again_by_its_link(open_
     page.wait_for_function(
         "() => atob(location.hash.slice(3).replaceAll('-', '+').replaceAll('_', '/')).includes('\"story\":5')"
     )
-    page.reload()
+    reload(page)
     told(page)
     expect(page.locator("#story-label")).to_have_text("P[r]")
     page.keyboard.press("Escape")

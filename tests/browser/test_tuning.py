@@ -15,7 +15,7 @@ from explorer.checkout import CHECKOUT
 from explorer.runtime.runs import events
 from explorer.tuner.space import widest
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import A_MOMENT, DISTMULT, edit_of, expect_edit_after, write
+from tests.browser.driving import A_MOMENT, DISTMULT, edit_of, expect_edit_after, reload, write
 from tests.browser.test_accessibility import axe, violations
 
 __all__ = ["axe"]
@@ -275,7 +275,7 @@ def test_decisions_of_kernels_are_taken_over_and_compared(open_page: OpenPage, a
         socket.on_message(told)
 
     page.route_web_socket("**/ws", answer)
-    page.reload()
+    reload(page)
     up_to_date(page)
     page.locator('.st[data-open="kernels"]').click()
     page.locator('.seg [data-target="gpu"]').evaluate("button => { button.disabled = false; }")

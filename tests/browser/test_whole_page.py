@@ -19,6 +19,7 @@ from tests.browser.driving import (
     editor_text,
     expect_edit_after,
     pane,
+    reload,
     wait_until_kept,
     write,
 )
@@ -133,7 +134,7 @@ def test_two_tabs_do_not_disturb_each_other(open_page: OpenPage) -> None:
         (one, "layer GCN", '[data-option="grad"]', "aria-checked"),
         (other, "op SLS", '[data-level="1"]', "aria-pressed"),
     ):
-        page.reload()
+        reload(page)
         edit_of(page)
         assert name in editor_text(page)
         expect(page.locator(option)).to_have_attribute(state, "true")
@@ -206,7 +207,7 @@ def same_after_reload(page: Page, open_page: OpenPage) -> None:
     page.evaluate(A_MOMENT)
     other = open_page(page.evaluate("location.pathname + location.hash"))
     _expect_screen(other, before)
-    other.reload()
+    reload(other)
     _expect_screen(other, before)
 
 

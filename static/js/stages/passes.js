@@ -11,8 +11,9 @@ let filter = "";
 const places = new Map();
 /** @type {{ stage: string, start: number | null } | null} where in the filter one types */
 let typing = null;
-/** @type {WeakSet<Element>} lists that are where they belong: not all that is painted anew comes with a swap */
-const placed = new WeakSet();
+// Whether a swap's lists are still to be put where they were: not all that is painted anew comes with a swap, and an
+// answer whose texts could not be put together is followed by another before it is painted.
+let isSwapped = false;
 
 const panesWithLists = () => paneElements().filter((pane) => pane.querySelector(".passes"));
 /** @param {HTMLElement} pane */
@@ -25,6 +26,8 @@ function placeOf(pane) {
 }
 
 function remember() {
+  if (isSwapped) return;
+  isSwapped = true;
   typing = null;
   for (const pane of panesWithLists()) {
     const { stage = "" } = pane.dataset;
@@ -35,16 +38,15 @@ function remember() {
 }
 
 function restore() {
+  if (!isSwapped) return;
+  isSwapped = false;
   for (const pane of panesWithLists()) {
     const { stage = "" } = pane.dataset;
     const place = places.get(stage);
-    const list = need(pane, ".passes ol");
-    if (placed.has(list)) continue;
-    placed.add(list);
     for (const details of queryAll(pane, ".passes details", HTMLDetailsElement))
       details.open = place?.open.has(details.dataset.details ?? "") ?? false;
     showMatching(pane);
-    list.scrollTop = place?.top ?? 0;
+    need(pane, ".passes ol").scrollTop = place?.top ?? 0;
     need(pane, ".with-passes").scrollTop = place?.outer ?? 0;
     showCurrent(pane);
     if (typing?.stage !== stage) continue;
