@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+import sys
+
 import pytest
 
 from explorer import cli
@@ -9,6 +14,7 @@ from explorer.runtime.data.triples import InputError
 from explorer.runtime.run import execute
 from explorer.runtime.runs import footprint as memory
 from explorer.runtime.runs.request import RunRequest
+from explorer.runtime.workers import worker
 from explorer.values import BadInput, read_memory
 
 SPMM = "dim D = 8\nop S(A: csr[row, col]):\n    param X[col, D]\n    for i in A.rows():\n" + (
@@ -110,3 +116,35 @@ def test_a_run_gets_the_memory_that_is_asked_for(monkeypatch: pytest.MonkeyPatch
     for words in ([], ["--memory", "3GiB"]):
         cli.main(["run", "model.emb", "--on", "cpu", *words])
     assert asked == [None, 3 << 30]
+
+
+THREADS_OF = """\
+import os, sys
+from explorer.runtime.workers.worker import limit_blas
+limit_blas(sys.argv[1])
+import numpy
+print(len(os.listdir("/proc/self/task")))
+"""
+"""The threads of a process of a role that has loaded NumPy."""
+
+
+@pytest.mark.parametrize(("role", "said", "threads"), [("compile", "", 1), ("run", "", 8), ("run", "1", 1)])
+def test_a_worker_has_few_threads_for_products(role: str, said: str, threads: int) -> None:
+    """Each puts memory aside that counts: with a thread a core a worker on 64 cores had none left."""
+    own = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    own |= {"OPENBLAS_NUM_THREADS": said} if said else {}
+    command = [sys.executable, "-c", THREADS_OF, role]
+    found = subprocess.run(command, env=own, capture_output=True, text=True, check=True)
+    assert int(found.stdout) == min(threads, len(os.sched_getaffinity(0)))
+
+
+def test_the_arrays_of_a_run_take_half_of_what_a_worker_may_on_any_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int | None] = []
+    monkeypatch.setattr("explorer.runtime.run.execute", lambda request: iter([given.append(request.memory)]))
+    stack = 8 << 20
+    for cores in (2, 128):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
+        limits = {resource.RLIMIT_STACK: stack, resource.RLIMIT_DATA: (4 << 30) + 2 * cores * stack}
+        monkeypatch.setattr(resource, "getrlimit", lambda which, limits=limits: (limits[which],) * 2)
+        list(worker.run_model({"text": LAYER, "on": "cpu"}))
+    assert given == [2 << 30, 2 << 30]

@@ -38,6 +38,11 @@ op First(b: bag of row):
     return sum(T[i] for i in b)
 """
 """A small model, of data besides."""
+USUAL_STACK = 8 << 20
+"""Bytes of a thread's, where the system sets no limit; more than it then is."""
+MOST_BLAS_THREADS = 8
+RUNNING = ("run", "run-compiling", "run-once")
+"""The roles that run models."""
 LARGEST_ANSWER = 8 << 20
 """Bytes of a compilation's JSON, which whoever asked reads at one go: twenty times what most texts have."""
 
@@ -107,7 +112,7 @@ def run_model(request: Mapping[str, Any]) -> Iterator[Event]:
     from explorer.runtime.run import RunRequest, execute
 
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    memory = None if limit == resource.RLIM_INFINITY else limit // 2
+    memory = None if limit == resource.RLIM_INFINITY else (limit - stack_bytes()) // 2
     yield from execute(RunRequest.from_json({"memory": memory, **request}))
 
 
@@ -212,6 +217,20 @@ def limit_memory(limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
+def stack_bytes() -> int:
+    """What RLIMIT_DATA counts of the stacks of a run's threads, one a core each of Numba's and of PyTorch's, which take
+    hardly any of it: on 128 cores 2 GiB."""
+    stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return 2 * len(os.sched_getaffinity(0)) * (USUAL_STACK if stack == resource.RLIM_INFINITY else stack)
+
+
+def limit_blas(role: str) -> None:
+    """Keep NumPy's BLAS, before it is loaded, to a few threads, unless somebody says how many: each puts 32 MiB aside
+    and has a stack, which on 32 cores were 1.3 GiB, and as much again of SciPy's. A compilation multiplies nothing."""
+    most = MOST_BLAS_THREADS if role in RUNNING else 1
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(min(most, len(os.sched_getaffinity(0)))))
+
+
 def claim_stdout() -> IO[bytes]:
     """The pipe to the parent; what libraries print goes to stderr from here on."""
     channel = os.fdopen(os.dup(1), "wb")
@@ -261,7 +280,8 @@ def _finite(value: Any) -> Any:
 def main(argv: list[str]) -> None:
     role, memory, niceness, *folders = argv
     make_way(int(niceness))
-    limit_memory(int(memory))
+    limit_memory(int(memory) + (stack_bytes() if role in RUNNING else 0))
+    limit_blas(role)
     if role != "run-once":  # which is its user's own, on files that are anywhere
         isolate(role, [Path(folder) for folder in folders])
     channel = claim_stdout()
