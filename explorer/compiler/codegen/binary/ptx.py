@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from explorer.compiler.codegen.binary.nvrtc import compile_text, is_compiled
+from explorer.compiler.codegen.binary.nvrtc import Compiled, compile_text, is_compiled
+from explorer.compiler.codegen.binary.stand_ins import StandIns, names_of, stand_ins, text_of
 from explorer.compiler.codegen.resources import read_resources
 from explorer.compiler.codegen.text import Binary, Code
 from explorer.compiler.ir.node import Line, Origin
 from explorer.compiler.report import Report
+from explorer.compiler.unsupported import Unsupported
 
 LOCATION = re.compile(r"\s*\.loc\s+1\s+(\d+)\s+\d+(?:.*inlined_at\s+1\s+(\d+)\s)?")
 INSTRUCTION = re.compile(r"\s+(@!?%p\d+\s+)?[a-z][a-z0-9_]*[.\s;{].*|\s+(@!?%p\d+\s+)?(ret|exit);")
@@ -22,7 +24,7 @@ def generate_ptx(code: Code, report: Report) -> Code:
     Raises Unsupported where NVRTC is not installed or refuses the text.
     """
     arch = report.options.arch
-    compiled = compile_text(_text(code), arch, report.first)
+    compiled = _compiled(code, arch, report.first)
     lines = _with_origins(compiled.ptx, [line.origin for line in code.lines])
     threads = {launch.symbol: launch.threads for launch in code.launches}
     report.did(f"compiled for {arch}{', the first form' if report.first else ''}")
@@ -32,11 +34,20 @@ def generate_ptx(code: Code, report: Report) -> Code:
 
 def is_made(code: Code, arch: str) -> bool:
     """Whether the best form of a translation unit was compiled before, by any process, and is kept."""
-    return is_compiled(_text(code), arch)
+    cuda = text_of(code.lines)
+    return is_compiled(stand_ins(names_of(code), cuda).text(cuda), arch)
 
 
-def _text(code: Code) -> str:
-    return "".join(f"{line.text}\n" for line in code.lines)
+def _compiled(code: Code, arch: str, first: bool) -> Compiled:
+    """What NVRTC makes, whatever things are called; what it refuses it is asked again, to tell of it by their names."""
+    cuda = text_of(code.lines)
+    names = stand_ins(names_of(code), cuda)
+    try:
+        made = compile_text(names.text(cuda), arch, first)
+    except Unsupported:
+        names, made = StandIns(), compile_text(cuda, arch, first)
+    ptx, cubin, log = map(names.show, (made.ptx.encode(), made.cubin, made.log.encode()))
+    return Compiled(ptx.decode(), cubin, log.decode())
 
 
 def _with_origins(text: str, origins: Sequence[Origin]) -> tuple[Line, ...]:

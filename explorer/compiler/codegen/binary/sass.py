@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from explorer.compiler.codegen.binary.control import LEGEND, control_of
 from explorer.compiler.codegen.binary.nvrtc import FILE
+from explorer.compiler.codegen.binary.stand_ins import kernels_of, stand_ins, text_of
 from explorer.compiler.codegen.text import Binary, Code
 from explorer.compiler.ir.node import Line, Origin, merge
 from explorer.compiler.report import Report
@@ -35,8 +36,9 @@ def generate_sass(code: Code, report: Report) -> Code:
         raise Unsupported("SASS is made of compiled code, and there is none.")
     from explorer.compiler.codegen.binary.nvdisasm import disassemble
 
-    sections = _sections(disassemble(code.binary.cubin))
-    kernels = [launch.symbol for launch in code.launches if launch.symbol in sections]
+    names = stand_ins(kernels_of(code), text_of(code.binary.source))
+    sections = _sections(names.show(disassemble(names.hide(code.binary.cubin)).encode()).decode())
+    kernels = [kernel for kernel in kernels_of(code) if kernel in sections]
     if len(kernels) < len(code.launches):
         raise Unsupported("nvdisasm did not show every kernel, so its text is of no use.")
     lines = [line for kernel in kernels for line in _kernel_lines(kernel, sections[kernel], code.binary)]
