@@ -36,8 +36,8 @@ from explorer.compiler.unsupported import Unsupported
 def within_extents(
     nests: Iterable[loops.Kernel], kernels: Iterable[ScheduledKernel], report: Report
 ) -> tuple[ScheduledKernel, ...]:
-    """A program's kernels in order, as they are printed, with a guard for each access that is not shown to be inside its
-    array; raises Unsupported where that is of no avail."""
+    """A program's kernels in order, as they are printed, with a guard for each access that is not shown to be inside;
+    raises Unsupported where that is of no avail."""
     extents, found = Extents(given_facts(nests)), []
     for kernel in kernels:
         printed = written_in_place(kernel)  # as its rules were looked at, so that what was told of it is known
