@@ -61,6 +61,7 @@ class StageSpec:
     source: str
     targets: tuple[str, ...] = ()  # where its program runs
     on_demand: bool = False  # made when somebody looks at it, since it takes longer than all the others
+    when_shown: bool = False  # made of an edit where a pane shows it: who types mostly looks at others
     levels: tuple[str, ...] = ()  # the stages of which the option `opt` picks the one that this stage follows
 
     def source_of(self, options: Options) -> str:
@@ -104,6 +105,7 @@ STAGES: tuple[StageSpec, ...] = (
         title="SLC opt1",
         summary="vectorised: the innermost loops load, push and compute a vector at a time",
         source="Ember §7.1, Fig. 15b",
+        when_shown=True,
     ),
     StageSpec(
         name="slc.opt2",
@@ -112,6 +114,7 @@ STAGES: tuple[StageSpec, ...] = (
         title="SLC opt2",
         summary="bufferised: the vectors of a row travel as one record, with one token",
         source="Ember §7.2, Fig. 15c",
+        when_shown=True,
     ),
     StageSpec(
         name="slc.opt3",
@@ -120,6 +123,7 @@ STAGES: tuple[StageSpec, ...] = (
         title="SLC opt3",
         summary="queue aligned: positions are counted, other scalars padded, so that vectors stay in line",
         source="Ember §7.3, Fig. 15d",
+        when_shown=True,
     ),
     StageSpec(
         name="dlc",
@@ -130,6 +134,7 @@ STAGES: tuple[StageSpec, ...] = (
         source="Ember §4 and §6.3",
         targets=("dae",),
         levels=("slc", "slc.opt1", "slc.opt2", "slc.opt3"),
+        when_shown=True,
     ),
     StageSpec(
         name="kernels",

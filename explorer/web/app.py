@@ -171,7 +171,8 @@ class Work:
         at_once = max(1, share(limits.concurrent_compiles(), self.among))
         late_at_once = max(1, share(limits.concurrent_late(), self.among))
         state.compilers = new_pool(concurrent=at_once, spare=share(1, self.among))
-        state.late = new_pool(concurrent=late_at_once, spare=0, niceness=limits.LATE_NICENESS)
+        ends = limits.LATE_ENDS_SECONDS
+        state.late = new_pool(concurrent=late_at_once, spare=0, niceness=limits.LATE_NICENESS, to_its_end=ends)
         state.compiler = CompileService(
             state.compilers,
             at_once,

@@ -35,6 +35,8 @@ LOOK_AGAIN_SECONDS = 0.05
 COMPILES_WAITING = 200
 LATE_NICENESS = 10
 """How far workers that make machine code make way for those that compile what is typed, whose niceness is 1."""
+LATE_ENDS_SECONDS = 1.5
+"""What such a worker may take of a core for what nobody waits for any more: as much as starting another one does."""
 QUICK_SECONDS = 2.0
 """A compilation that takes longer is slow: it may not hold the last place, and its session's next begins as a slow one.
 Four of five examples take less than a tenth."""

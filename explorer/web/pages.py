@@ -61,7 +61,7 @@ async def draw_for_nobody(app: FastAPI) -> None:
     request = Request({**nobody, "headers": [], "client": ("127.0.0.1", 0)})
     await page(request)
     edit = Edit(_example(DEFAULT_EXAMPLE).text, 1, 1, {}, {}, (), "")
-    compiled = await _compile(request, edit, _prompt_stages())
+    compiled = await _compile(request, edit, _quick_stages())
     await _compile(request, replace(edit, data=compiled["data"]), [], flips=True)
 
 
@@ -86,7 +86,7 @@ async def _page(
     # A difference is asked for, since the answer decides at which pass the first pane has one.
     panes = tuple(views.PaneState(stage=stage, diff=stage == DEFAULT_PANES[0]) for stage in DEFAULT_PANES)
     edit = Edit(chosen.text, 1, 1, {}, {}, panes, "")
-    compiled = await _compile(request, edit, _prompt_stages())
+    compiled = await _compile(request, edit, _quick_stages())
     if compiled.get("family") == "op":
         edit = replace(edit, panes=tuple(views.PaneState(stage=stage) for stage in OP_PANES))
     else:
@@ -129,7 +129,7 @@ async def compile_edit(request: Request, edit: SentEdit) -> Response:
     """An edit's stages in the open panes, and all that changes with them; for a broken text only its problems."""
     state = request.app.state
     state.classroom.note_edit(state.students.of(request))
-    return await while_there(request, _answer(request, "compiled.html", edit, _prompt_stages()))
+    return await while_there(request, _answer(request, "compiled.html", edit, _prompt_stages(edit)))
 
 
 @router.post("/panes", response_class=HTMLResponse)
@@ -197,7 +197,7 @@ async def show_costs(request: Request, edit: SentEdit) -> Response:
 
 async def _answer_costs(request: Request, edit: Edit) -> HTMLResponse:
     sides = edit, replace(edit, schedule=edit.good_schedule)
-    stages = _prompt_stages()
+    stages = _prompt_stages(edit)
     compiled, before = [await _compile(request, side, stages) for side in sides]
     context: dict[str, Any] = {"costs": {}, "panes": []}
     if compiled["ok"] and before["ok"]:
@@ -242,9 +242,9 @@ async def _costs(request: Request, edit: Edit, kernels: Iterable[str]) -> Compil
 
 
 async def story_of(request: Request, edit: Edit, operation: int, with_machine_code: bool) -> Compiled:
-    """The story of an operation of an edit, through the stages of every edit, or through all."""
+    """The story of an operation of an edit, through all stages but machine code, or with it."""
     return await _compile(
-        request, edit, [spec.name for spec in STAGES] if with_machine_code else _prompt_stages(), story=operation
+        request, edit, [spec.name for spec in STAGES] if with_machine_code else _quick_stages(), story=operation
     )
 
 
@@ -298,16 +298,26 @@ def _device_options() -> dict[str, str | int | bool]:
     return {} if gpu_device.missing() else {"arch": gpu_device.current_device().compile_for}
 
 
-def _prompt_stages() -> list[str]:
-    """The stages that are made at every edit."""
+def _quick_stages() -> list[str]:
+    """The stages that take no longer than an edit may."""
     return [spec.name for spec in STAGES if not spec.on_demand]
 
 
+def _prompt_stages(edit: Edit) -> list[str]:
+    """Of these the ones that are made at once for an edit: all but those that no pane shows and that the reader does
+    not run. Where a stage was edited by hand, the rail says of each whether it is made of that."""
+    shown = {pane.stage for pane in edit.panes} | views.snapshots(edit.panes)
+    shown |= {spec.name for spec in STAGES if edit.on in spec.targets}
+    left = set() if edit.edited else {spec.name for spec in STAGES if spec.when_shown and spec.name not in shown}
+    return [name for name in _quick_stages() if name not in left]
+
+
 def _all_stages(edit: Edit) -> list[str]:
-    """The stages with those made on demand that a pane shows, and what these are made of."""
+    """The same with those made on demand that a pane shows, and what these are made of."""
     shown = {pane.stage for pane in edit.panes}
     made_of = {spec.follows for spec in STAGES if spec.name in shown}
-    return [spec.name for spec in STAGES if not spec.on_demand or spec.name in shown | made_of]
+    prompt = _prompt_stages(edit)
+    return [spec.name for spec in STAGES if spec.name in prompt or (spec.on_demand and spec.name in shown | made_of)]
 
 
 def _shows_late(edit: Edit) -> bool:
@@ -384,7 +394,7 @@ async def _changed_kernels(request: Request, edit: Edit, compiled: Compiled) -> 
     """The kernels that the last change of the schedule has changed."""
     if edit.schedule == edit.good_schedule:
         return []
-    before = await _compile(request, replace(edit, schedule=edit.good_schedule), _prompt_stages())
+    before = await _compile(request, replace(edit, schedule=edit.good_schedule), _prompt_stages(edit))
     return decisions.changed_kernels(compiled, before) if before["ok"] else []
 
 
@@ -403,7 +413,7 @@ def _patched(
 ) -> tuple[views.Pane, ...]:
     """The panes that a piece of the page has, their texts as what differs from those that the page shows there."""
     texts: ShownTexts = request.app.state.shown_texts
-    left_out = set(_prompt_stages()) if name == "late.html" else ()
+    left_out = set(_quick_stages()) if name == "late.html" else ()
     versions = dict(enumerate(shown))
     return tuple(
         pane if pane.state.stage in left_out else in_patches(pane, versions.get(pane.index, ()), texts)
@@ -426,7 +436,7 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
     """What templates show of an edit, its panes beside those of another one where that is given."""
     usual = Options().to_json() | _device_options()
     context: dict[str, Any] = {
-        "late_stages": [spec.name for spec in STAGES if spec.on_demand],
+        "late_stages": _late_stages(edit, compiled),
         "edit": edit,
         "compiled": compiled,
         "facts": json.dumps(_facts(edit, compiled) | {"against": _side(other)}),
@@ -448,6 +458,13 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
         "idle_sizes": settings.idle_sizes(edit.text, compiled),
         "source": views.source_line(edit.text, compiled),
     }
+
+
+def _late_stages(edit: Edit, compiled: Compiled) -> list[str]:
+    """The stages that are made when a pane shows them: of those that take no longer than an edit may, the ones that
+    this compilation of it lacks."""
+    made = {stage["name"] for stage in compiled["stages"]} | {pane.stage for pane in edit.panes}
+    return [spec.name for spec in STAGES if spec.on_demand or (spec.when_shown and spec.name not in made)]
 
 
 NOTHING: Mapping[str, Any] = {"operations": [], "stages": []}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,19 @@ def test_a_size_set_by_hand_holds_until_the_text_says_otherwise(open_page: OpenP
     expect(pane(page, "graph")).to_contain_text("D = 33")
     write(page, DISTMULT.replace("D", "F"))
     expect(pane(page, "graph")).to_contain_text("F = 8")
+
+
+def test_a_level_that_no_pane_shows_waits_for_one(open_page: OpenPage) -> None:
+    page = open_page()
+    edit = edit_of(page)
+    count = page.locator('.st[data-open="slc.opt2"] .n')
+    expect(count).to_have_text(re.compile(r"^\d+$"))
+    change(page, "TransR(", "Renamed(")
+    expect_edit_after(page, edit)
+    expect(count).to_have_text("on demand")
+    page.locator('.st[data-open="slc.opt2"]').click()
+    expect(pane(page, "slc.opt2")).to_contain_text("slc Renamed")
+    expect(count).to_have_text(re.compile(r"^\d+$"))
 
 
 def test_a_pane_opened_before_the_answer_does_not_lose_it(open_page: OpenPage) -> None:

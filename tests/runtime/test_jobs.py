@@ -184,6 +184,58 @@ def test_a_compilation_whose_worker_dies_is_not_tried_on_another(monkeypatch: py
     with_pool("compile", test)
 
 
+def until_taken(monkeypatch: pytest.MonkeyPatch, pool: WorkerPool, text: str) -> Awaitable[None]:
+    """Has a worker of the pool take a text, and leaves it at that."""
+    taken = asyncio.Event()
+    read = Worker._read
+
+    async def noted(worker: Worker) -> Event:
+        event = await read(worker)
+        if event["event"] == "taken":
+            taken.set()
+        return event
+
+    monkeypatch.setattr(Worker, "_read", noted)
+
+    async def leave() -> None:
+        asked = asyncio.create_task(last_of(pool, compile_request(text)))
+        await taken.wait()
+        asked.cancel()
+        await asyncio.wait([asked])
+        assert asked.cancelled()
+
+    return leave()
+
+
+def test_a_worker_that_is_left_near_its_end_answers_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(pool: WorkerPool) -> None:
+        await last_of(pool, compile_request())
+        pids = pool.pids
+        await until_taken(monkeypatch, pool, TRANSE.replace("TransE", "Left"))
+        answer = await last_of(pool, compile_request())
+        assert (answer["name"], pool.pids, pool.retired) == ("TransE", pids, 0)
+
+    with_pool("compile", test, to_its_end=PATIENCE)
+
+
+def test_a_worker_that_is_left_for_longer_than_another_takes_to_start_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = ", ".join(["E[h]"] * 5_000)  # minutes, of which it has none
+    slow = TRANSE.replace("norm(E[h] + R[r] - E[t], 1)", f"norm(concat({many}), 2)")
+
+    async def test(pool: WorkerPool) -> None:
+        await last_of(pool, compile_request())
+        pids = pool.pids
+        await until_taken(monkeypatch, pool, slow)
+        async with asyncio.timeout(PATIENCE):
+            answer = await last_of(pool, compile_request())
+        assert (answer["name"], pool.retired) == ("TransE", 1)
+        assert pids != pool.pids
+
+    with_pool("compile", test, to_its_end=0.1)
+
+
 def test_a_request_that_no_worker_took_goes_to_another() -> None:
     async def test(pool: WorkerPool) -> None:
         await last_of(pool, compile_request())

@@ -159,6 +159,13 @@ class Worker:
             if events.is_last(event):
                 return
 
+    async def end_of_answer(self, allowed: Allowed) -> Event:
+        """The last event of a request whose answer nobody reads any more. Raises TimeoutError and WorkerLostError as
+        `answer` does."""
+        while not events.is_last(event := await self._read_within(allowed)):
+            pass
+        return event
+
     async def _read_within(self, allowed: Allowed) -> Event:
         while True:
             try:
@@ -216,7 +223,8 @@ class Pool(Protocol):
 
 class WorkerPool:
     """Warm workers of one role: `concurrent` that may be busy at once and `spare` to take a killed one's place. They
-    may read the `folders` besides what they compute with.
+    may read the `folders` besides what they compute with. What nobody waits for any more may take `to_its_end` seconds
+    of a core, rather than its worker be killed.
 
     Use it inside one event loop: `open()` (or let the first request start workers), then `stream`
     requests, then `await close()`.
@@ -232,8 +240,10 @@ class WorkerPool:
         quiet: bool = False,
         folders: Sequence[Path] = (),
         niceness: int | None = None,
+        to_its_end: float = 0.0,
     ) -> None:
         self.role: Role = role
+        self._to_its_end = to_its_end
         self._folders = folders
         self._niceness = niceness
         self._total = concurrent + spare
@@ -245,6 +255,7 @@ class WorkerPool:
         self._watching: set[asyncio.Task[None]] = set()
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
+        self._left: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
         self._closed = False
         self.retired = 0
@@ -277,13 +288,13 @@ class WorkerPool:
         self._ready.put_nowait(_closed())
         for worker in list(self._workers):
             self._discard(worker)
-        await asyncio.gather(*self._ending, *self._watching)
+        await asyncio.gather(*self._ending, *self._watching, *self._left)
 
     async def stream(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         """The events of a request, the last of them `result` or `failed`, whatever happens.
 
         The time limit counts from the moment a worker takes the request, but for the time that it waits for a core.
-        Closing the iterator early kills the worker.
+        Closing the iterator early kills the worker, unless it may go on to its end.
         """
         try:
             async with aclosing(self.stream_or_lose(request, seconds)) as stream:
@@ -309,7 +320,7 @@ class WorkerPool:
     async def _attempt(self, request: Mapping[str, Any], seconds: float) -> AsyncGenerator[Event, None]:
         """One worker's answer to a request. Raises WorkerLostError if it ends or none can be had."""
         worker = await self._take()
-        finished = False
+        finished = is_left = False
         allowed = Allowed(worker.pid, seconds)
         try:
             async with aclosing(worker.answer(request, allowed)) as answers:
@@ -328,10 +339,34 @@ class WorkerPool:
                 if self.role == "compile"
                 else "Make the batch, the sizes or the number of repeats smaller.",
             )
+        except (GeneratorExit, asyncio.CancelledError):
+            is_left = self._to_its_end > 0
+            raise
         finally:
-            if not finished:
+            if is_left and not finished:
+                self._leave(worker)
+            elif not finished:
                 self._discard(worker)
                 self.open()
+
+    def _leave(self, worker: Worker) -> None:
+        """Let a worker go on whose answer nobody waits for: it is ready again sooner than another one would be, or
+        killed after all."""
+
+        async def see_its_end() -> None:
+            try:
+                event = await worker.end_of_answer(Allowed(worker.pid, self._to_its_end))
+            except (TimeoutError, WorkerLostError):
+                event = None
+            if event is not None and not events.is_end_of_worker(event):
+                self._give_back(worker)
+            else:
+                self._discard(worker)
+                self.open()
+
+        task = asyncio.get_running_loop().create_task(see_its_end())
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
 
     async def _start_one(self) -> None:
         started: Worker | WorkerLostError

@@ -46,6 +46,7 @@ class Edit:
     schedule: Mapping[str, Value] = field(default_factory=dict)
     good_schedule: Mapping[str, Value] = field(default_factory=dict)
     edited: Mapping[str, str] = field(default_factory=dict)  # texts of stages in the place of the compiler's
+    on: str = ""  # the target that the reader runs on
 
 
 def read_edit(
@@ -62,6 +63,7 @@ def read_edit(
     good_schedule: Annotated[str, Form()] = "{}",
     edited: Annotated[str, Form()] = "{}",
     shown: Annotated[str, Form(max_length=2_000)] = "[]",
+    on: Annotated[str, Form(max_length=20)] = "",
 ) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
     try:
@@ -80,6 +82,7 @@ def read_edit(
             _read_schedule.validate_json(schedule, strict=True),
             _read_schedule.validate_json(good_schedule, strict=True),
             _read_edited.validate_json(edited, strict=True),
+            on,
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None

@@ -123,7 +123,8 @@ function post(path, input) {
     busy = setTimeout(() => showBusy(input.edit), BUSY_AFTER);
   }
   // hx-sync="replace" on the form aborts the request before this one.
-  window.htmx.ajax("post", path, { source: form(), target, swap: "innerHTML" }).catch(() => {});
+  const values = { on: byId("dock").dataset.target }; // whose program a run takes, though no pane shows it
+  window.htmx.ajax("post", path, { source: form(), target, values, swap: "innerHTML" }).catch(() => {});
 }
 
 /** @param {number} took ms from the last request to its panes */

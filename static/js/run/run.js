@@ -201,10 +201,12 @@ function isOf({ order }, facts) {
   // A point that is taken over or compared is another program of the same text.
   if (tuned && order.text === state.text && JSON.stringify(compiled?.sizes) === JSON.stringify(facts.sizes))
     return facts.family === "score" || order.data === facts.data;
-  if (!compiled || (against && !against.compiled)) return order.edit === facts.edit;
+  const shown = shownOf(facts, order.on);
+  // Of a program that was not made with the stages all that is known is its edit.
+  if (!compiled?.program || !shown.program || (against && !against.compiled)) return order.edit === facts.edit;
   /** @type {(taken: ShownProgram, side: ShownProgram) => boolean} */
   const isSame = (taken, side) => taken.program === side.program && JSON.stringify(taken.sizes) === JSON.stringify(side.sizes);
-  if (!isSame(compiled, shownOf(facts, order.on))) return false;
+  if (!isSame(compiled, shown)) return false;
   if (against?.compiled && !(facts.against && isSame(against.compiled, shownOf(facts.against, order.on)))) return false;
   return facts.family === "score" || order.data === facts.data;
 }

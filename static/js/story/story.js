@@ -8,7 +8,7 @@ import { isBroken, isCurrent, keep, on, state } from "../state.js";
 /** @import { CpuResult, DaeResult, GpuResult, Target } from "../types.d.ts" */
 /** @typedef {CpuResult | GpuResult | DaeResult} Ran */
 
-/** @type {Map<string, { result: Ran, program: string | undefined }>} by target the newest run that ended well */
+/** @type {Map<string, { result: Ran, program: string | undefined, edit: number | undefined }>} by target the newest run that ended well */
 const runs = new Map();
 let withMachineCode = false;
 /** @type {number | null} the operation of a link, whose text is still to compile */
@@ -139,7 +139,9 @@ function costOf({ dataset: { cost = "", kernels = "" } }) {
   const run = runs.get(target);
   if (!run) return ["not run yet"];
   const own = kernels.split(" ").filter(Boolean);
-  const isOld = run.program !== undefined && state.goodFacts?.programs[target] !== run.program;
+  const now = state.goodFacts;
+  const program = now?.programs[target];
+  const isOld = program && run.program ? program !== run.program : now?.edit !== run.edit;
   const words = costs(run.result, state.story ?? -1, own);
   return [...words, ...(isOld ? [h("span.dim", " It was of an older program.")] : [])];
 }
@@ -157,7 +159,7 @@ export function startStory() {
     else state.story = next;
   });
   on("ran", (result) => {
-    runs.set(result.target, { result, program: state.goodFacts?.programs[result.target] });
+    runs.set(result.target, { result, program: state.goodFacts?.programs[result.target], edit: state.goodFacts?.edit });
     if (isTelling()) paint();
   });
   sheet().addEventListener("keydown", (event) => {
