@@ -58,6 +58,8 @@ SET_COLOURS = {
 
 LINES_KEPT = 20_000
 """Of texts that are shown, some 10 MB with their markup: of one that is edited nearly all lines come again."""
+WORDS_KEPT = 10_000
+"""Of CUDA, some 2 MB with their markup."""
 
 
 @lru_cache(maxsize=256)
@@ -82,7 +84,32 @@ def highlight_words(language: str, text: str, words: Mapping[int, Sequence[Range
 
 @lru_cache(maxsize=LINES_KEPT)
 def _marked(language: str, line: str) -> Markup:
+    if language == "cuda" and not _READ_WHOLE.search(line):
+        return Markup(_CUDA_PIECE.sub(_cuda_piece, escape(line)))
     return _markup(_pieces(language, line))
+
+
+_READ_WHOLE = re.compile(
+    r"""['\\#$]|R"|/\*|\[\[|^\s*\w+\s*:|\b(?:case|class|concept|enum|namespace|struct|typename|union)\b"""
+)
+"""What makes the words of a line of CUDA mean something else than each by itself: Pygments reads such a line whole."""
+_CUDA_PIECE = re.compile(r"&#34;.*?(?:&#34;|$)|//.*|\b[^\W\d]\w*")
+"""A string, a comment or a word of a line that is escaped; no name of an entity is a word with a colour."""
+
+
+def _cuda_piece(found: re.Match[str]) -> str:
+    return _cuda_markup(found[0])
+
+
+@lru_cache(maxsize=WORDS_KEPT)
+def _cuda_markup(piece: str) -> str:
+    """A piece of a line of CUDA in its colour, in a sixth of the time that Pygments takes for the line: an edit that
+    renames its definition changes a dozen lines of each of its kernels, and hardly a word of these."""
+    if piece.startswith("&"):
+        return piece
+    if piece.startswith("//"):
+        return f'<span class="c">{piece}</span>'
+    return _markup(_pieces("cuda", piece))
 
 
 def _pieces(language: str, line: str) -> list[Piece]:
