@@ -122,6 +122,9 @@ PACKED_FROM_BYTES = 1_000
 PACKING_LEVEL = 4
 """Of gzip: 264 kB of a page in 2 ms to 34 kB; level 9 takes 7 ms for 30 kB."""
 
+KEPT_MARKUP_BYTES = 4 << 20
+"""Of the parts of pages that come again with most edits: some 200 kB of a class that edits all examples."""
+
 ROWS_REMEMBERED = 500_000
 """Of the texts that pages were sent last, some 40 bytes each: those of five hundred pages that are being edited."""
 COMPARED_ROWS = 250_000

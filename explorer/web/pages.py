@@ -426,7 +426,6 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
     """What templates show of an edit, its panes beside those of another one where that is given."""
     usual = Options().to_json() | _device_options()
     context: dict[str, Any] = {
-        "late_stages": [spec.name for spec in STAGES if spec.on_demand],
         "edit": edit,
         "compiled": compiled,
         "facts": json.dumps(_facts(edit, compiled) | {"against": _side(other)}),
@@ -436,15 +435,16 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
     if not compiled["ok"]:
         return context | {
             "panes": _empty_panes(edit),
-            "rail": views.build_rail(NOTHING, edit.panes),
-            "counts": {},
+            "rail": views.build_rail(NOTHING, edit.panes, {}),
+            "operations": [],
             "source": None,
         }
+    own = views.own_lines(compiled)
     return context | {
         "kernel_costs": decisions.known_costs(compiled, ()),
         "panes": with_edits(_with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}), compiled),
-        "rail": views.build_rail(compiled, edit.panes),
-        "counts": views.operation_counts(compiled),
+        "rail": views.build_rail(compiled, edit.panes, own),
+        "operations": views.operation_facts(compiled, own),
         "idle_sizes": settings.idle_sizes(edit.text, compiled),
         "source": views.source_line(edit.text, compiled),
     }

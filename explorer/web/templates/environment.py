@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
@@ -14,6 +14,8 @@ from fastapi.templating import Jinja2Templates
 from markupsafe import Markup
 
 from explorer.checkout import CHECKOUT
+from explorer.compiler.kept import ENTRY_BYTES, ByContent
+from explorer.web import limits
 
 TEMPLATES = Jinja2Templates(directory=Path(__file__).parent)
 TEMPLATES.env.trim_blocks = True
@@ -51,4 +53,19 @@ def _text_of(file: Path, changed: int) -> Markup:
     return Markup(file.read_text(encoding="utf-8").partition("/*# sourceMappingURL=")[0])
 
 
-TEMPLATES.env.globals.update(static=_static, inline=_inline)
+_KEPT: ByContent[Markup] = ByContent(limits.KEPT_MARKUP_BYTES, lambda made: ENTRY_BYTES + 2 * len(made))
+"""By a macro of `kept.html` and its arguments. These are in the markup, so that has twice its room."""
+
+
+def _once(macro: str, *arguments: Hashable) -> Markup:
+    """What a macro of `kept.html` makes of its arguments, once: an edit changes few of a page's controls and counts.
+    Each argument of a macro has one type, or `1` and `True` would be the same."""
+    found = _KEPT.get((macro, arguments))
+    if found is None:
+        made: Markup = getattr(TEMPLATES.env.get_template("kept.html").module, macro)(*arguments)
+        _KEPT.put((macro, arguments), made)
+        return made
+    return found
+
+
+TEMPLATES.env.globals.update(static=_static, inline=_inline, once=_once)
