@@ -48,7 +48,7 @@ class Edit:
     edited: Mapping[str, str] = field(default_factory=dict)  # texts of stages in the place of the compiler's
 
 
-def read_edit(
+async def read_edit(
     edit: Annotated[int, Form(ge=0)],
     text: Annotated[str, Form()] = "",
     good: Annotated[int, Form(ge=0)] = 0,
@@ -63,7 +63,9 @@ def read_edit(
     edited: Annotated[str, Form()] = "{}",
     shown: Annotated[str, Form(max_length=2_000)] = "[]",
 ) -> Edit:
-    """The form as an edit. Raises 422 where a field is not what the page would send."""
+    """The form as an edit. Raises 422 where a field is not what the page would send.
+
+    It waits for nothing: what is not `async` would have a thread for it."""
     try:
         return Edit(
             # A form ends its lines with CR LF; the language counts them once.
