@@ -347,11 +347,9 @@ def _rendered(
 ) -> HTMLResponse:
     if not compiled["ok"]:
         name = "broken.html"
-    context = _context(edit, compiled, other if other and other["ok"] else None) | {"swapped": True}
+    context = _context(edit, compiled, other if other and other["ok"] else None, refused, changed) | {"swapped": True}
     if compiled["ok"]:
-        context["panes"] = _with_decisions(context["panes"], compiled, refused)
         context["panes"] = _patched(request, name, _without_locked(request, context["panes"]), edit.shown)
-        context["kernel_costs"] = decisions.known_costs(compiled, changed)
     response = TEMPLATES.TemplateResponse(request, name, context)
     response.headers["X-Edit"] = str(edit.number)
     if name in ("broken.html", "late.html"):
@@ -422,8 +420,15 @@ def _with_decisions(
     )
 
 
-def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> dict[str, Any]:
-    """What templates show of an edit, its panes beside those of another one where that is given."""
+def _context(
+    edit: Edit,
+    compiled: Compiled,
+    other: Compiled | None = None,
+    refused: Mapping[str, decisions.Refusal] | None = None,
+    changed: Iterable[str] = (),
+) -> dict[str, Any]:
+    """What templates show of an edit, its panes beside those of another one where that is given; with the decisions
+    that were `refused`, and the kernels that the last one has `changed`."""
     usual = Options().to_json() | _device_options()
     context: dict[str, Any] = {
         "edit": edit,
@@ -440,9 +445,10 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
             "source": None,
         }
     own = views.own_lines(compiled)
+    panes = _with_decisions(views.build_panes(compiled, edit.panes, other), compiled, refused or {})
     return context | {
-        "kernel_costs": decisions.known_costs(compiled, ()),
-        "panes": with_edits(_with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}), compiled),
+        "kernel_costs": decisions.known_costs(compiled, changed),
+        "panes": with_edits(panes, compiled),
         "rail": views.build_rail(compiled, edit.panes, own),
         "operations": views.operation_facts(compiled, own),
         "idle_sizes": settings.idle_sizes(edit.text, compiled),

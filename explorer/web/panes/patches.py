@@ -69,18 +69,19 @@ def patched(code: Code, base: str, texts: ShownTexts) -> Code:
     has_numbers = any(line.number != lines[0].number + row for row, line in enumerate(lines))
     rows = _hashes(code, lines, has_numbers)
     before = texts.find(base)
-    code = replace(code, version=texts.keep(rows))
+    version = texts.keep(rows)
     if before is None or before[:2] != rows[:2]:
-        return code
+        return replace(code, version=version)
     hunks = tuple(Hunk(at, cut, tuple(lines[start:end])) for at, cut, start, end in differing(before[2:], rows[2:]))
     fresh = sum(len(hunk.lines) for hunk in hunks)
-    return code if fresh > WORTH * len(lines) else replace(code, patch=Patch(base, hunks, has_numbers))
+    patch = None if fresh > WORTH * len(lines) else Patch(base, hunks, has_numbers)
+    return replace(code, version=version, patch=patch)
 
 
 def _hashes(code: Code, lines: Sequence[CodeLine], has_numbers: bool) -> Rows:
     """First what must be equal for a patch, the columns and what is folded, then the rows, with or without numbers."""
     folded = hash(tuple(line.content for line in code.folded))
-    rows = (hash((line.content, line.number) if has_numbers else line.content) for line in lines)
+    rows = [hash(line if has_numbers else line.content) for line in lines]
     return (hash((code.has_units, code.has_labels, has_numbers)), folded, *rows)
 
 
