@@ -49,8 +49,8 @@ class Kept(Generic[Made]):
 
 
 class ByContent(Generic[Made]):
-    """The latest of what was made, by all that it depends on or a digest of that, so that nothing that is kept is stale: of
-    `most_bytes` together at most, where `bytes_of` says what one takes.
+    """The latest of what was made, by all that it depends on or a digest of that, so that nothing that is kept is
+    stale: of `most_bytes` together at most, where `bytes_of` says what one takes.
 
     What is kept is handed out itself, so whoever takes it must not change it."""
 

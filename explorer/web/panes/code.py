@@ -133,11 +133,16 @@ def _row(line: CodeLine, has_units: bool, number: str) -> str:
     made = ""
     if line.made is not None:
         made = " data-made"
-        source += _MAKER.format(**{name: escape(value) for name, value in vars(line.made).items()})
+        source += _maker_markup(line.made)
     return (
         f'<div class="{line.css}"{operations}{made}><span class="g">{number}</span>{unit}'
         f'<span class="t">{line.html}</span>{source}</div>\n'
     )
+
+
+@lru_cache(maxsize=256)
+def _maker_markup(maker: Maker) -> str:
+    return _MAKER.format(**{name: escape(value) for name, value in vars(maker).items()})
 
 
 _UNITS = {

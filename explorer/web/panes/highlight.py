@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -60,8 +60,8 @@ LINES_KEPT = 20_000
 """Of texts that are shown, some 10 MB with their markup: of one that is edited nearly all lines come again."""
 WORDS_KEPT = 10_000
 """Of CUDA, some 2 MB with their markup."""
-LONGEST_WORD = 40
-"""A longer word of CUDA is a name."""
+LONGEST_WORD = 22
+"""A longer word of CUDA is a name: Pygments knows none that is."""
 
 
 @lru_cache(maxsize=256)
@@ -70,7 +70,7 @@ def highlight(language: str, text: str) -> tuple[Markup, ...]:
 
     No token of the stages' texts goes on in the next line, so each line is looked at by itself, once."""
     language = language.partition(".")[0]  # slc.opt1 reads as slc does
-    return tuple(_marked(language, line) for line in text.split("\n"))
+    return tuple(map(partial(_marked, language), text.split("\n")))
 
 
 def highlight_words(language: str, text: str, words: Mapping[int, Sequence[Range]]) -> tuple[Markup, ...]:

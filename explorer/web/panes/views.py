@@ -226,9 +226,7 @@ def in_best_form(compiled: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {name: stage for name, stage in _by_name(compiled).items() if name not in first}
 
 
-def build_rail(
-    compiled: Mapping[str, Any], panes: Sequence[PaneState], own: Mapping[str, Mapping[int, int]]
-) -> Rail:
+def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState], own: Mapping[str, Mapping[int, int]]) -> Rail:
     """The rail for a compilation with its `own_lines`; stages that it lacks have no count yet."""
     made = in_best_form(compiled)
     shown = {pane.stage for pane in panes}
@@ -501,7 +499,10 @@ def operation_facts(compiled: Mapping[str, Any], own: Mapping[str, Mapping[int, 
     """The operations of a compilation with these `own_lines`."""
     return [
         OperationFacts(
-            *(operation[key] for key in ("id", "label", "op", "value")),
+            operation["id"],
+            operation["label"],
+            operation["op"],
+            operation["value"],
             tuple(operation["depends"]),
             tuple(operation["work"].items()),
             tuple((stage, counts[operation["id"]]) for stage, counts in own.items() if operation["id"] in counts),
