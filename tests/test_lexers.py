@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pygments.lexer import Lexer
+from pygments.lexer import Lexer, words
 from pygments.lexers import CudaLexer, get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, String, _TokenType
 
 import explorer
 from explorer.lexers import DlcLexer, GraphLexer, KernelsLexer, LoopsLexer, ModelLexer, SassLexer, SlcLexer
 from explorer.web.panes.differences import rows
-from explorer.web.panes.highlight import LEXERS, _css_class, highlight, highlight_words
+from explorer.web.panes.highlight import (
+    LEXERS,
+    LONGEST_WORD,
+    _css_class,
+    _markup,
+    _pieces,
+    highlight,
+    highlight_words,
+)
 
 LEXER_OF = {
     "graph": GraphLexer,
@@ -55,6 +64,47 @@ def test_a_line_is_coloured_by_itself_as_in_its_text(path: Path) -> None:
         whole = [piece for kind, value in kinds(of_text, shown) for piece in pieces_of(name, kind, value)]
         lines = [kinds(lexer, f"{line}\n") for line in shown.split("\n")]
         assert whole == [piece for tokens in lines for kind, value in tokens for piece in pieces_of(name, kind, value)]
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_line_of_cuda_has_by_its_words_the_colours_of_the_whole(path: Path) -> None:
+    for options in ({}, {"grad": True}):
+        compilation = explorer.compile(path.read_text(encoding="utf-8"), options=options, on_demand=True)
+        if compilation.ok:
+            coloured_as_whole(compilation.stages["cuda"].text)
+
+
+def coloured_as_whole(text: str) -> None:
+    lines = text.split("\n")
+    assert list(highlight("cuda", text)) == [_markup(_pieces("cuda", line)) for line in lines]
+
+
+CUDA_WORDS = r"""
+x E_kernel_s1 int float4 unsigned const __restrict__ return for if else while template ( ) [ ] { } ; < > << && &
+1.0f 0x1F 1e-5f "s // c int /* */ + = * ? :: : , 'a' ' default case struct enum typename namespace # $ \ [[ ]]
+auto extern "C" __global__ void size_t static_cast goto R"(int)" u8"int" lt amp
+"""
+
+
+@given(st.lists(st.sampled_from(CUDA_WORDS.split()), max_size=9), st.sampled_from(["", " "]))
+def test_any_words_of_cuda_have_the_colours_of_the_whole(pieces: list[str], between: str) -> None:
+    coloured_as_whole(between.join(pieces))
+
+
+def test_no_word_of_cuda_that_has_a_colour_is_longer() -> None:
+    classes = [vars(cls) for cls in CudaLexer.__mro__]
+    known = {word for own in classes for each in own.values() if isinstance(each, set) for word in each}
+    known |= {word for own in classes for word in words_of(own.get("tokens", {}))}
+    assert {"__multiple_inheritance", "atomic_uint_least16_t", "static_cast"} <= known
+    assert max(map(len, known)) <= LONGEST_WORD
+
+
+def words_of(states: dict[str, list[object]]) -> Iterator[str]:
+    """The words that a lexer's rules list."""
+    for rule in (rule for rules in states.values() for rule in rules):
+        if isinstance(rule, tuple) and isinstance(rule[0], words):
+            yield from (rule[0].prefix + word for word in rule[0].words)
 
 
 def pieces_of(name: str, kind: _TokenType, value: str) -> list[tuple[str, str]]:

@@ -49,15 +49,15 @@ class Kept(Generic[Made]):
 
 
 class ByContent(Generic[Made]):
-    """The latest of what was made, by a digest of all that it depends on, so that nothing that is kept is stale: of
-    `most_bytes` together at most, where `bytes_of` says what one takes.
+    """The latest of what was made, by all that it depends on or a digest of that, so that nothing that is kept is
+    stale: of `most_bytes` together at most, where `bytes_of` says what one takes.
 
     What is kept is handed out itself, so whoever takes it must not change it."""
 
     def __init__(self, most_bytes: int, bytes_of: Callable[[Made], int]) -> None:
         self._most_bytes = most_bytes
         self._bytes_of = bytes_of
-        self._kept: OrderedDict[bytes, tuple[Made, int]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[Made, int]] = OrderedDict()
         self._nbytes = 0
         self._lock = threading.Lock()
 
@@ -66,7 +66,7 @@ class ByContent(Generic[Made]):
         """What all that is kept takes."""
         return self._nbytes
 
-    def get(self, key: bytes) -> Made | None:
+    def get(self, key: Hashable) -> Made | None:
         """What was made for a key, or None."""
         with self._lock:
             if key not in self._kept:
@@ -74,7 +74,7 @@ class ByContent(Generic[Made]):
             self._kept.move_to_end(key)
             return self._kept[key][0]
 
-    def put(self, key: bytes, made: Made) -> None:
+    def put(self, key: Hashable, made: Made) -> None:
         """Keeps what was made, unless it would take more than half of the room, in the place of much else, and gives up
         what was asked for longest ago."""
         size = self._bytes_of(made)
@@ -88,7 +88,7 @@ class ByContent(Generic[Made]):
                 _, (_, gone) = self._kept.popitem(last=False)
                 self._nbytes -= gone
 
-    def made(self, key: bytes, make: Callable[[], Made]) -> Made:
+    def made(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What was made for a key, or is made now."""
         found = self.get(key)
         if found is None:

@@ -357,11 +357,9 @@ def _rendered(
 ) -> HTMLResponse:
     if not compiled["ok"]:
         name = "broken.html"
-    context = _context(edit, compiled, other if other and other["ok"] else None) | {"swapped": True}
+    context = _context(edit, compiled, other if other and other["ok"] else None, refused, changed) | {"swapped": True}
     if compiled["ok"]:
-        context["panes"] = _with_decisions(context["panes"], compiled, refused)
         context["panes"] = _patched(request, name, _without_locked(request, context["panes"]), edit.shown)
-        context["kernel_costs"] = decisions.known_costs(compiled, changed)
     response = TEMPLATES.TemplateResponse(request, name, context)
     response.headers["X-Edit"] = str(edit.number)
     if name in ("broken.html", "late.html"):
@@ -432,11 +430,17 @@ def _with_decisions(
     )
 
 
-def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> dict[str, Any]:
-    """What templates show of an edit, its panes beside those of another one where that is given."""
+def _context(
+    edit: Edit,
+    compiled: Compiled,
+    other: Compiled | None = None,
+    refused: Mapping[str, decisions.Refusal] | None = None,
+    changed: Iterable[str] = (),
+) -> dict[str, Any]:
+    """What templates show of an edit, its panes beside those of another one where that is given; with the decisions
+    that were `refused`, and the kernels that the last one has `changed`."""
     usual = Options().to_json() | _device_options()
     context: dict[str, Any] = {
-        "late_stages": _late_stages(edit, compiled),
         "edit": edit,
         "compiled": compiled,
         "facts": json.dumps(_facts(edit, compiled) | {"against": _side(other)}),
@@ -446,25 +450,20 @@ def _context(edit: Edit, compiled: Compiled, other: Compiled | None = None) -> d
     if not compiled["ok"]:
         return context | {
             "panes": _empty_panes(edit),
-            "rail": views.build_rail(NOTHING, edit.panes),
-            "counts": {},
+            "rail": views.build_rail(NOTHING, edit.panes, {}),
+            "operations": [],
             "source": None,
         }
+    own = views.own_lines(compiled)
+    panes = _with_decisions(views.build_panes(compiled, edit.panes, other), compiled, refused or {})
     return context | {
-        "kernel_costs": decisions.known_costs(compiled, ()),
-        "panes": with_edits(_with_decisions(views.build_panes(compiled, edit.panes, other), compiled, {}), compiled),
-        "rail": views.build_rail(compiled, edit.panes),
-        "counts": views.operation_counts(compiled),
+        "kernel_costs": decisions.known_costs(compiled, changed),
+        "panes": with_edits(panes, compiled),
+        "rail": views.build_rail(compiled, edit.panes, own),
+        "operations": views.operation_facts(compiled, own),
         "idle_sizes": settings.idle_sizes(edit.text, compiled),
         "source": views.source_line(edit.text, compiled),
     }
-
-
-def _late_stages(edit: Edit, compiled: Compiled) -> list[str]:
-    """The stages that are made when a pane shows them: of those that take no longer than an edit may, the ones that
-    this compilation of it lacks."""
-    made = {stage["name"] for stage in compiled["stages"]} | {pane.stage for pane in edit.panes}
-    return [spec.name for spec in STAGES if spec.on_demand or (spec.when_shown and spec.name not in made)]
 
 
 NOTHING: Mapping[str, Any] = {"operations": [], "stages": []}

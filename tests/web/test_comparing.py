@@ -49,7 +49,7 @@ def test_a_pane_at_an_earlier_pass_is_not_compared() -> None:
 
 
 def test_the_levels_past_the_chosen_one_are_aside() -> None:
-    rail = views.build_rail(compiled(SLS, opt=1), [])
+    rail = views.build_rail(compiled(SLS, opt=1), [], {})
     aside = [stage.short for stage in rail.branches["dae"] if stage.aside]
     assert aside == [".opt2", ".opt3"]
 

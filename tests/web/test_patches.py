@@ -33,6 +33,18 @@ def test_what_differs_makes_one_of_the_other(before: list[int], after: list[int]
     assert made == after
 
 
+def test_as_many_rows_of_which_few_are_others_are_told_each_in_its_place() -> None:
+    before = list(range(100, 140))
+    after = [0 if place in (3, 4, 9, 30) else row for place, row in enumerate(before)]
+    assert differing([1, *before, 2], [3, *after, 4]) == [
+        (0, 1, 0, 1),
+        (4, 2, 4, 6),
+        (10, 1, 10, 11),
+        (31, 1, 31, 32),
+        (41, 1, 41, 42),
+    ]
+
+
 def test_only_what_differs_is_told() -> None:
     assert differing([1, 2, 3], [1, 2, 3]) == []
     assert differing([1, 2, 3], [1, 5, 3]) == [(1, 1, 1, 2)]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import Depends, Form, HTTPException
-from pydantic import TypeAdapter, ValidationError
+from fastapi import Depends, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from explorer.compiler.decisions import Value
 from explorer.web import messages
@@ -49,40 +50,49 @@ class Edit:
     on: str = ""  # the target that the reader runs on
 
 
-def read_edit(
-    edit: Annotated[int, Form(ge=0)],
-    text: Annotated[str, Form()] = "",
-    good: Annotated[int, Form(ge=0)] = 0,
-    sizes: Annotated[str, Form()] = "{}",
-    options: Annotated[str, Form()] = "{}",
-    panes: Annotated[str, Form()] = "[]",
-    data: Annotated[str, Form(max_length=200)] = "",
-    against: Annotated[str, Form()] = "null",
-    default_sizes: Annotated[str, Form()] = "{}",
-    schedule: Annotated[str, Form()] = "{}",
-    good_schedule: Annotated[str, Form()] = "{}",
-    edited: Annotated[str, Form()] = "{}",
-    shown: Annotated[str, Form(max_length=2_000)] = "[]",
-    on: Annotated[str, Form(max_length=20)] = "",
-) -> Edit:
+class Form(BaseModel):
+    """The fields of the form, most of them JSON."""
+
+    edit: int = Field(ge=0)
+    text: str = ""
+    good: int = Field(default=0, ge=0)
+    sizes: str = "{}"
+    options: str = "{}"
+    panes: str = "[]"
+    data: str = Field(default="", max_length=200)
+    against: str = "null"
+    default_sizes: str = "{}"
+    schedule: str = "{}"
+    good_schedule: str = "{}"
+    edited: str = "{}"
+    shown: str = Field(default="[]", max_length=2_000)
+    on: str = Field(default="", max_length=20)
+
+
+async def read_edit(request: Request) -> Edit:
     """The form as an edit. Raises 422 where a field is not what the page would send."""
+    try:
+        # An empty field is as none; of one that is sent twice the last holds.
+        form = Form.model_validate({name: value for name, value in (await request.form()).items() if value})
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False)) from None
     try:
         return Edit(
             # A form ends its lines with CR LF; the language counts them once.
-            text.replace("\r\n", "\n"),
-            edit,
-            good,
-            _read_sizes.validate_json(sizes, strict=True),
-            _read_options.validate_json(options, strict=True),
-            tuple(_read_panes.validate_json(panes)[:MOST_PANES]),
-            data,
-            _read_against.validate_json(against, strict=True),
-            tuple(map(tuple, _read_shown.validate_json(shown, strict=True))),
-            _read_sizes.validate_json(default_sizes, strict=True),
-            _read_schedule.validate_json(schedule, strict=True),
-            _read_schedule.validate_json(good_schedule, strict=True),
-            _read_edited.validate_json(edited, strict=True),
-            on,
+            form.text.replace("\r\n", "\n"),
+            form.edit,
+            form.good,
+            _read_sizes.validate_json(form.sizes, strict=True),
+            _read_options.validate_json(form.options, strict=True),
+            tuple(_read_panes.validate_json(form.panes)[:MOST_PANES]),
+            form.data,
+            _read_against.validate_json(form.against, strict=True),
+            tuple(map(tuple, _read_shown.validate_json(form.shown, strict=True))),
+            _read_sizes.validate_json(form.default_sizes, strict=True),
+            _read_schedule.validate_json(form.schedule, strict=True),
+            _read_schedule.validate_json(form.good_schedule, strict=True),
+            _read_edited.validate_json(form.edited, strict=True),
+            form.on,
         )
     except ValidationError as error:
         raise HTTPException(422, str(error.errors(include_url=False, include_input=False)[0]["msg"])) from None

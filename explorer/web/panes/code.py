@@ -133,11 +133,16 @@ def _row(line: CodeLine, has_units: bool, number: str) -> str:
     made = ""
     if line.made is not None:
         made = " data-made"
-        source += _MAKER.format(**{name: escape(value) for name, value in vars(line.made).items()})
+        source += _maker_markup(line.made)
     return (
         f'<div class="{line.css}"{operations}{made}><span class="g">{number}</span>{unit}'
         f'<span class="t">{line.html}</span>{source}</div>\n'
     )
+
+
+@lru_cache(maxsize=256)
+def _maker_markup(maker: Maker) -> str:
+    return _MAKER.format(**{name: escape(value) for name, value in vars(maker).items()})
 
 
 _UNITS = {
@@ -161,15 +166,20 @@ def lines_of(
     labels: Mapping[int, str],
     words: Mapping[int, Sequence[differences.Range]] | None = None,
 ) -> list[CodeLine]:
-    """Lines with their colours; `words` are the columns to pick out, by the line's number from 0."""
+    """Lines of one stage with their colours; `words` are the columns to pick out, by the line's number from 0."""
     if not lines:
         return []
     text = _text(lines)
     marked = highlight_words(language, text, words) if words else highlight(language, text)
-    return [
-        CodeLine(number, html, tuple(line["operations"]), line["unit"], _of(line, labels), _maker(line))
-        for number, (line, html) in enumerate(zip(lines, marked, strict=True), start=1)
-    ]
+    told: dict[int, tuple[tuple[int, ...], str, Maker | None]] = {}  # by origin, of which many lines have the same
+    found = []
+    for number, (line, html) in enumerate(zip(lines, marked, strict=True), start=1):
+        place = line["origin"]
+        if place not in told:
+            told[place] = tuple(line["operations"]), _of(line, labels), _maker(line)
+        operations, of, maker = told[place]
+        found.append(CodeLine(number, html, operations, line["unit"], of, maker))
+    return found
 
 
 def _of(line: Mapping[str, Any], labels: Mapping[int, str]) -> str:

@@ -42,6 +42,7 @@ def give(most_panes: int) -> None:
         sum_switches=settings.SUM_SWITCHES,
         levels=settings.LEVELS,
         stage_keys=settings.stage_keys(),
+        late_stages=[spec.name for spec in STAGES if spec.on_demand],
         longest_vector=LONGEST_VECTOR,
         parameters=settings.machine_parameters(),
         largest_negative_count=LARGEST_NEGATIVE_COUNT,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -133,6 +133,20 @@ class Pane:
         return " ".join(str(number) for number, row in enumerate(self.passes) if row.state == "changed")
 
     @property
+    def tools(self) -> tuple[bool | None, ...]:
+        """What can be done with it, as the template's macro takes it."""
+        has_text = not self.waiting and not self.reason
+        is_editable = self.editable and not self.waiting and (self.edit is not None or not self.reason)
+        return (
+            self.state.drawn if self.drawable and has_text else None,
+            self.edit is not None and self.state.editing if is_editable else None,
+            self.state.decisions if self.nests else None,
+            self.state.passes,
+            self.state.diff,
+            bool(self.passes),
+        )
+
+    @property
     def points(self) -> tuple[Points, ...]:
         """What its passes can be compared with."""
         return points_beside(self.state.stage)
@@ -158,7 +172,8 @@ class Pane:
 @dataclass(frozen=True)
 class RailStage:
     """A stage on the rail. `own` counts its lines by the operation that is their own; `aside` means that a later stage
-    is made of an earlier one, past this; `fork` is the edited stage that it is, or is made of."""
+    is made of an earlier one, past this; `late`, that it is made when a pane shows it; `fork` is the edited stage that
+    it is, or is made of."""
 
     name: str
     title: str
@@ -166,8 +181,9 @@ class RailStage:
     total: int | None
     open: bool
     aside: bool = False
+    late: bool = False
     fork: str = ""
-    own: dict[int, int] = field(default_factory=dict)
+    own: tuple[tuple[int, int], ...] = ()
 
     @property
     def short(self) -> str:
@@ -184,10 +200,20 @@ class Rail:
     branches: dict[str, tuple[RailStage, ...]]
 
 
-def _own_lines(stage: Mapping[str, Any]) -> Counter[int]:
+def _own_lines(stage: Mapping[str, Any]) -> dict[int, int]:
     """By operation, how many of a stage's lines are its own."""
-    own = [None if origin["made"] else next(iter(origin["operations"]), None) for origin in stage["origins"]]
-    return Counter(operation for line in stage["lines"] if (operation := own[line["origin"]]) is not None)
+    found: dict[int, int] = {}
+    for place, count in Counter([line["origin"] for line in stage["lines"]]).items():
+        origin = stage["origins"][place]
+        if origin["operations"] and not origin["made"]:
+            operation = origin["operations"][0]
+            found[operation] = found.get(operation, 0) + count
+    return found
+
+
+def own_lines(compiled: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    """By stage that is made in its best form the same."""
+    return {name: _own_lines(stage) for name, stage in in_best_form(compiled).items()}
 
 
 def labels_of(compiled: Mapping[str, Any]) -> dict[int, str]:
@@ -202,9 +228,10 @@ def in_best_form(compiled: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {name: stage for name, stage in _by_name(compiled).items() if name not in first}
 
 
-def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
-    """The rail for a compilation; stages that it lacks have no count yet."""
+def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState], own: Mapping[str, Mapping[int, int]]) -> Rail:
+    """The rail for a compilation with its `own_lines`; stages that it lacks have no count yet."""
     made = in_best_form(compiled)
+    there = {stage["name"] for stage in compiled["stages"]}
     shown = {pane.stage for pane in panes}
     passed_by = _passed_by(compiled)
     trunk: list[RailStage] = []
@@ -218,8 +245,9 @@ def build_rail(compiled: Mapping[str, Any], panes: Sequence[PaneState]) -> Rail:
             None if found is None else len(found["lines"]),
             spec.name in shown,
             spec.name in passed_by,
+            spec.on_demand or (spec.when_shown and spec.name not in there | shown),
             "" if found is None else found["fork"],
-            Counter() if found is None else _own_lines(found),
+            tuple(sorted(own.get(spec.name, {}).items())),
         )
         (trunk if _followers(spec.name) > 1 or not spec.follows else branches[_branch(spec)]).append(stage)
     return Rail(tuple(trunk), {target: tuple(stages) for target, stages in branches.items()})
@@ -459,10 +487,29 @@ def programs(compiled: Mapping[str, Any]) -> dict[str, str]:
     return {target: made[spec.name]["digest"] for spec in STAGES for target in spec.targets if spec.name in made}
 
 
-def operation_counts(compiled: Mapping[str, Any]) -> dict[int, list[tuple[str, int]]]:
-    """For each operation the stages that have lines of its own, with how many."""
-    counts: dict[int, list[tuple[str, int]]] = {operation["id"]: [] for operation in compiled["operations"]}
-    for stage in in_best_form(compiled).values():
-        for operation, count in _own_lines(stage).items():
-            counts[operation].append((stage["name"], count))
-    return counts
+class OperationFacts(NamedTuple):
+    """What the page says of an operation; `counts` are the stages that have lines of its own, with how many."""
+
+    id: int
+    label: str
+    op: str
+    value: str
+    depends: tuple[str, ...]
+    work: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int], ...]
+
+
+def operation_facts(compiled: Mapping[str, Any], own: Mapping[str, Mapping[int, int]]) -> list[OperationFacts]:
+    """The operations of a compilation with these `own_lines`."""
+    return [
+        OperationFacts(
+            operation["id"],
+            operation["label"],
+            operation["op"],
+            operation["value"],
+            tuple(operation["depends"]),
+            tuple(operation["work"].items()),
+            tuple((stage, counts[operation["id"]]) for stage, counts in own.items() if operation["id"] in counts),
+        )
+        for operation in compiled["operations"]
+    ]

@@ -99,7 +99,7 @@ def told(story: Mapping[str, Any], other: Mapping[str, Any] | None, with_machine
     """A story, beside that of side A where there is one. What is made on demand waits, unless it was asked for."""
     stages = {stage["name"]: stage for stage in story["stages"]}
     others = {stage["name"]: stage for stage in (other or {}).get("stages", ())}
-    rail = build_rail({"operations": [], "stages": []}, ())
+    rail = build_rail({"operations": [], "stages": []}, (), {})
 
     def scenes(names: Sequence[Any]) -> tuple[Scene, ...]:
         found = (_scene(each.name, each.title, stages, others, with_machine_code) for each in names)

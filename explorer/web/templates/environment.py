@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, MutableMapping
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
@@ -11,14 +11,32 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from fastapi.templating import Jinja2Templates
+from jinja2 import Environment, FileSystemLoader, select_autoescape
 from markupsafe import Markup
 
 from explorer.checkout import CHECKOUT
+from explorer.compiler.kept import ENTRY_BYTES, ByContent
+from explorer.web import limits
 
-TEMPLATES = Jinja2Templates(directory=Path(__file__).parent)
-TEMPLATES.env.trim_blocks = True
-TEMPLATES.env.lstrip_blocks = True
-TEMPLATES.env.auto_reload = False  # or each answer asks for the times of thirty files
+
+class _Environment(Environment):
+    """Jinja's, whose templates have the globals that there are when they are loaded, in one dictionary: in two, of
+    which one goes before the other, they are looked for at each of the thirty imports of an answer."""
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """The globals of a template."""
+        return {**self.globals, **(d or {})}
+
+
+TEMPLATES = Jinja2Templates(
+    env=_Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=select_autoescape(),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,  # or each answer asks for the times of thirty files
+    )
+)
 
 
 def drawn(request: Request, name: str, context: Mapping[str, Any], status: int = HTTPStatus.OK) -> HTMLResponse:
@@ -51,4 +69,19 @@ def _text_of(file: Path, changed: int) -> Markup:
     return Markup(file.read_text(encoding="utf-8").partition("/*# sourceMappingURL=")[0])
 
 
-TEMPLATES.env.globals.update(static=_static, inline=_inline)
+_KEPT: ByContent[Markup] = ByContent(limits.KEPT_MARKUP_BYTES, lambda made: ENTRY_BYTES + 2 * len(made))
+"""By a macro of `kept.html` and its arguments. These are in the markup, so that has twice its room."""
+
+
+def _once(macro: str, *arguments: Hashable) -> Markup:
+    """What a macro of `kept.html` makes of its arguments, once: an edit changes few of a page's controls and counts.
+    Each argument of a macro has one type, or `1` and `True` would be the same."""
+    found = _KEPT.get((macro, arguments))
+    if found is None:
+        made: Markup = getattr(TEMPLATES.env.get_template("kept.html").module, macro)(*arguments)
+        _KEPT.put((macro, arguments), made)
+        return made
+    return found
+
+
+TEMPLATES.env.globals.update(static=_static, inline=_inline, once=_once)
