@@ -126,7 +126,7 @@ def _finished(
     nests: tuple[loops.Kernel, ...], kernels: tuple[ScheduledKernel, ...], report: Report
 ) -> tuple[ScheduledKernel, ...]:
     """The kernels as they are printed: shown to stay inside their arrays, index arithmetic where it is read."""
-    return within_extents(nests, kernels, report)
+    return tuple(map(written_in_place, within_extents(nests, kernels, report)))
 
 
 def _scheduled(

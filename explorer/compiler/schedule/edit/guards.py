@@ -24,7 +24,6 @@ from explorer.compiler.ir.bounds.extents import Unproved
 from explorer.compiler.ir.bounds.lookups import given_facts
 from explorer.compiler.ir.kernels import AtomicAccumulate, CheckedLoad, Copy, ScheduledKernel, Search, Statement
 from explorer.compiler.ir.node import Atom, Names, VerificationError
-from explorer.compiler.ir.print.in_place import written_in_place
 from explorer.compiler.ir.verify.accesses import Extents
 from explorer.compiler.ir.verify.kernels import verify_scheduled
 from explorer.compiler.report import Report
@@ -36,16 +35,12 @@ from explorer.compiler.unsupported import Unsupported
 def within_extents(
     nests: Iterable[loops.Kernel], kernels: Iterable[ScheduledKernel], report: Report
 ) -> tuple[ScheduledKernel, ...]:
-    """A program's kernels in order, as they are printed, with a guard for each access that is not shown to be inside;
-    raises Unsupported where that is of no avail."""
+    """A program's kernels in order, with a guard for each access that is not shown to be inside its array; raises
+    Unsupported where that is of no avail."""
     extents, found = Extents(given_facts(nests)), []
     for kernel in kernels:
-        printed = written_in_place(kernel)  # as its rules were looked at, so that what was told of it is known
-        if not extents.unproved(printed):
-            found.append(printed)
-            continue
         missing = extents.unproved(kernel)
-        found.append(written_in_place(_guarded(kernel, missing, extents, report) if missing else kernel))
+        found.append(_guarded(kernel, missing, extents, report) if missing else kernel)
     return tuple(found)
 
 
