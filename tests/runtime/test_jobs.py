@@ -13,8 +13,9 @@ import sys
 import textwrap
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ import pytest
 from explorer.checkout import CHECKOUT
 from explorer.runtime.runs.events import Event
 from explorer.runtime.runs.request import RunRequest
+from explorer.runtime.workers.allowed import Allowed
 from explorer.runtime.workers.pool import Worker, WorkerPool, stream_here
 from explorer.runtime.workers.worker import LARGEST_ANSWER, line_of, run_model
 
@@ -410,8 +412,29 @@ def test_arrays_may_take_half_of_what_their_process_may(
 ) -> None:
     asked: list[RunRequest] = []
     monkeypatch.setattr("explorer.runtime.run.execute", lambda request: asked.append(request) or iter(()))
+    monkeypatch.setattr("explorer.runtime.workers.worker.stack_bytes", lambda: 0)  # of which test_memory.py is
     for limit in (3 << 30, resource.RLIM_INFINITY):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
         list(run_model({"text": TRANSE, "on": "cpu"}))
     list(run_model({"text": TRANSE, "on": "cpu", "memory": 5}))
     assert [request.memory for request in asked] == [3 << 29, None, 5]
+
+
+@pytest.mark.parametrize(("last", "ends"), [("sample", True), ("result", False)])
+def test_a_worker_that_tells_more_than_is_read_has_no_more_time(last: str, ends: bool) -> None:
+    """There is always an event to read, so that no wait for one is ever too long."""
+
+    async def read_all() -> str:
+        stdout = asyncio.StreamReader()
+        stdout.feed_data(b'{"event":"sample"}\n' * 500 if ends else b"")
+        stdout.feed_data(f'{{"event":"{last}"}}\n'.encode())
+        worker: Any = Worker(SimpleNamespace(stdout=stdout, pid=os.getpid()))  # type: ignore[arg-type]
+        allowed = Allowed(os.getpid(), 0.0)
+        for _ in range(500):
+            event = await worker._read_within(allowed)
+            if event["event"] == "result":
+                break
+        return str(event["event"])
+
+    with pytest.raises(TimeoutError) if ends else nullcontext():
+        assert asyncio.run(read_all()) == "result"

@@ -168,12 +168,17 @@ class Worker:
 
     async def _read_within(self, allowed: Allowed) -> Event:
         while True:
+            left = allowed.left
             try:
-                async with asyncio.timeout(allowed.left):
-                    return await self._read()
+                async with asyncio.timeout(left):
+                    event = await self._read()
             except TimeoutError:
                 if allowed.left <= 0:  # else it has waited for a core meanwhile
                     raise
+                continue
+            if left <= 0 and not events.is_last(event):  # there is always one to read of who sends them fast enough
+                raise TimeoutError
+            return event
 
     async def _read(self) -> Event:
         assert self._process.stdout is not None
