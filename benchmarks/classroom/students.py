@@ -33,6 +33,7 @@ GRADIENTS, PTX_PANES = 0.05, 0.1
 PANES = ("graph", "loops", "slc", "cuda")
 RUNS = ("cpu", "dae")
 _VERSION = re.compile(r'data-text="([^"]*)"')
+_TARGET = re.compile(r'id="dock"[^>]* data-target="(\w+)"')
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class Student:
         self.good = 1
         self.shown: list[list[str]] = []
         """By pane the versions of the texts there, which the server sends changes of."""
+        self.on = ""
+        """The target that the page has chosen, or the student's last run."""
         self.run = 0
         self.waiting: list[float] = []
         self.cookies = httpx.Cookies()
@@ -107,7 +110,8 @@ class Student:
         limits = httpx.Limits(max_connections=6)  # as a browser's
         base, cookies = self.address, self.cookies
         async with httpx.AsyncClient(base_url=base, timeout=PATIENCE, limits=limits, cookies=cookies) as client:
-            await self._count(await client.get("/", params={"example": self.key}))
+            page = await self._count(await client.get("/", params={"example": self.key}))
+            self.on = "".join(_TARGET.findall(page.text))
             self.shown = []
             self.cookies.update(client.cookies)
             sent = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
@@ -177,6 +181,7 @@ class Student:
             "options": json.dumps(options),
             "panes": json.dumps([{"stage": stage} for stage in self.panes]),
             "shown": json.dumps(self.shown),
+            "on": self.on,
         }
 
     async def _runs(self, socket: ClientConnection, until: float) -> None:
@@ -188,8 +193,8 @@ class Student:
                 await asyncio.sleep(wait)
                 self.run += 1
                 text = texts.own_text(self.example, self.number, 1_000_000 + self.run)
-                on = RUNS[self.run % len(RUNS)]
-                order = {"type": "run", "run": self.run, "edit": self.edit, "text": text, "on": on, "batch": 64}
+                self.on = RUNS[self.run % len(RUNS)]
+                order = {"type": "run", "run": self.run, "edit": self.edit, "text": text, "on": self.on, "batch": 64}
                 data = "" if "\nop " in f"\n{text}" else "small" if "\nlayer " in f"\n{text}" else "FB15k-237"
                 orders[self.run] = ordered = Ordered(self.number, texts.name_of(text), perf_counter())
                 self.log.runs.append(ordered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 
 from explorer.compiler.codegen.resources import Resources
@@ -57,3 +58,8 @@ class Code:
     counts: tuple[tuple[str, Count], ...] = ()
     made: frozenset[str] = frozenset()
     binary: Binary | None = None
+
+
+def text_of(lines: Sequence[Line]) -> str:
+    """Lines as a text."""
+    return "".join(f"{line.text}\n" for line in lines)

@@ -76,12 +76,9 @@ _KEPT: ByContent[Markup] = ByContent(limits.KEPT_MARKUP_BYTES, lambda made: ENTR
 def _once(macro: str, *arguments: Hashable) -> Markup:
     """What a macro of `kept.html` makes of its arguments, once: an edit changes few of a page's controls and counts.
     Each argument of a macro has one type, or `1` and `True` would be the same."""
-    found = _KEPT.get((macro, arguments))
-    if found is None:
-        made: Markup = getattr(TEMPLATES.env.get_template("kept.html").module, macro)(*arguments)
-        _KEPT.put((macro, arguments), made)
-        return made
-    return found
+    return _KEPT.made(
+        (macro, arguments), lambda: getattr(TEMPLATES.env.get_template("kept.html").module, macro)(*arguments)
+    )
 
 
 TEMPLATES.env.globals.update(static=_static, inline=_inline, once=_once)

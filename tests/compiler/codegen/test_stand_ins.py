@@ -13,8 +13,8 @@ import explorer
 from explorer.compiler.codegen.binary import nvdisasm, nvrtc
 from explorer.compiler.codegen.binary.nvrtc import compile_text
 from explorer.compiler.codegen.binary.ptx import generate_ptx
-from explorer.compiler.codegen.binary.stand_ins import stand_ins, text_of
-from explorer.compiler.codegen.text import Code
+from explorer.compiler.codegen.binary.stand_ins import stand_ins
+from explorer.compiler.codegen.text import Code, text_of
 from explorer.compiler.ir.node import Line
 from explorer.compiler.options import Options
 from explorer.compiler.report import Report

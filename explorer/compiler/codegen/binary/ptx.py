@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from explorer.compiler.codegen.binary.nvrtc import Compiled, compile_text, is_compiled
-from explorer.compiler.codegen.binary.stand_ins import StandIns, names_of, stand_ins, text_of
+from explorer.compiler.codegen.binary.stand_ins import StandIns, names_of, stand_ins
 from explorer.compiler.codegen.resources import read_resources
-from explorer.compiler.codegen.text import Binary, Code
+from explorer.compiler.codegen.text import Binary, Code, text_of
 from explorer.compiler.ir.node import Line, Origin
 from explorer.compiler.report import Report
 from explorer.compiler.unsupported import Unsupported

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from explorer.compiler.codegen.binary.control import LEGEND, control_of
 from explorer.compiler.codegen.binary.nvrtc import FILE
-from explorer.compiler.codegen.binary.stand_ins import kernels_of, stand_ins, text_of
-from explorer.compiler.codegen.text import Binary, Code
+from explorer.compiler.codegen.binary.stand_ins import kernels_of, stand_ins
+from explorer.compiler.codegen.text import Binary, Code, text_of
 from explorer.compiler.ir.node import Line, Origin, merge
 from explorer.compiler.report import Report
 from explorer.compiler.unsupported import Unsupported

@@ -18,7 +18,6 @@ from dataclasses import field
 
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir.node import Line
 
 COMMENT = re.compile(r"^[ \t]*//.*$", re.MULTILINE)
 
@@ -58,11 +57,6 @@ def stand_ins(names: Sequence[str], cuda: str) -> StandIns:
     numbered = ((name, f"zK{number:03}") for number, name in enumerate(dict.fromkeys(names)))
     found = {name: stand_in.ljust(len(name), "z") for name, stand_in in numbered if len(name) >= len(stand_in)}
     return StandIns({} if any(stand_in in cuda for stand_in in found.values()) else found)
-
-
-def text_of(lines: Sequence[Line]) -> str:
-    """The lines of CUDA C++ as a text."""
-    return "".join(f"{line.text}\n" for line in lines)
 
 
 def _any(names: Mapping[str, str]) -> str:

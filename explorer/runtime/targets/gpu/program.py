@@ -8,17 +8,16 @@ without allocating, copying or waiting, on any stream.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explorer.compiler.codegen.text import Code, Launch
+from explorer.compiler.codegen.text import Code, Launch, text_of
 from explorer.compiler.ir.loops import Buffer, Kernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Line
 from explorer.compiler.ir.storage import STORAGES
 from explorer.compiler.returned import as_returned, for_each_returned
 from explorer.compiler.stored import packed
@@ -299,17 +298,13 @@ def _image(code: Code) -> bytes | str:
     """What the current device loads: machine code, or PTX for its driver to translate; or CUDA C++, for CuPy to compile
     where there is nothing else, or where that is for a newer device."""
     if code.binary is None:
-        return _text(code.lines)
+        return text_of(code.lines)
     device, made_for = current_device(), {resources.arch for resources in code.binary.resources}
     if all(map(device.runs, made_for)):
         return code.binary.cubin
     if all(map(device.translates, made_for)):
-        return _text(code.lines).encode() + b"\0"
-    return _text(code.binary.source)
-
-
-def _text(lines: Sequence[Line]) -> str:
-    return "".join(f"{line.text}\n" for line in lines)
+        return text_of(code.lines).encode() + b"\0"
+    return text_of(code.binary.source)
 
 
 @functools.lru_cache(maxsize=64)
