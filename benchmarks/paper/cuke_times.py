@@ -87,7 +87,8 @@ def table(settings: Settings, negatives: int) -> Table:
         f"Batches of {settings.shown}, {kind}, {SIZE} wide; medians of {on_gpu.REPEAT} with cold caches, in turns."
         f" {OVER_PYTORCH}: the faster of eager and TorchScript, as published. Published are means over batches and"
         f" sizes on an RTX 3090; there the last ratio is over code written by hand that loads each edge's rows, as ours"
-        f" does without inspector. {COMPILED} is set up for batches of {batches[-1]:,} alone. TVM is not here."
+        f" does without inspector. {COMPILED} is set up for batches of {batches[-1]:,} alone. TransE has the"
+        " Euclidean norm. TVM is not here."
     )
     columns = (f"{OURS}, ms", "million a second", *(f"{each}, ms" for each in [*settings.options][1:]))
     columns += (*(f"{each}, ms" for each in (*PYTORCH, COMPILED)), OVER_PYTORCH, OVER_COMPILED, OVER_PLAIN)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from benchmarks import _gpu_timing
+from benchmarks import _gpu_measuring, _gpu_timing
 from benchmarks.paper import cuke, cuke_memory, cuke_times, cuke_training, on_gpu
 from benchmarks.paper.on_gpu import Measured
 
@@ -37,6 +39,7 @@ def forget() -> None:
         each.cache_clear()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("negatives", [0, 4])
 @pytest.mark.parametrize("name", list(cuke_times.MODELS))
 def test_a_scores_peers_compute_what_it_is_held_to(monkeypatch: pytest.MonkeyPatch, name: str, negatives: int) -> None:
@@ -112,6 +115,7 @@ def test_what_there_is_no_time_for_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert "WN18, 16,384: left out" in cuke.memory_5().note
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", list(cuke_training.MODELS))
 def test_all_sides_train_alike(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """By gradients in float64, and by PyTorch's own Adagrad, which steps all rows."""
@@ -209,3 +213,42 @@ def test_sparse_rows_are_those_of_the_table() -> None:
     table = torch.arange(24.0).view(3, 2, 4)
     ids = torch.from_numpy(np.array([[2, 0]]))
     assert torch.equal(cuke_training.SparseRows(table)[ids], table[ids])
+
+
+@dataclass
+class Problem:
+    """What a program is bound to, of a row that is none."""
+
+    program: str
+
+
+def test_a_peer_may_fail_and_ours_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing: set[str] = set()
+
+    def interleave(runs: Mapping[str, Callable[[], Any]], repeat: int) -> dict[str, _gpu_timing.Samples]:
+        return {
+            name: _gpu_timing.Samples(error="lost") if name in failing else _gpu_timing.Samples([run()])
+            for name, run in runs.items()
+        }
+
+    monkeypatch.setattr(_gpu_measuring, "bind", lambda problem: SimpleNamespace(launch=lambda: len(problem.program)))
+    monkeypatch.setattr(_gpu_measuring, "outcome", lambda *_: (torch.ones(3), {}))
+    monkeypatch.setattr(on_gpu, "clock", lambda: SimpleNamespace(interleave=interleave))
+
+    def measured(error: float) -> Measured:
+        programs, peers = {"ours": "a", "plain": "bb"}, {"eager": lambda: 5.0}
+        return on_gpu.in_turns(Problem(""), programs, lambda _: error, 0.5, peers)
+
+    assert measured(0.0) == Measured({"ours": 1.0, "plain": 2.0, "eager": 5.0}, True)
+    assert not measured(1.0).right
+    failing.add("eager")
+    assert measured(0.0) == Measured({"ours": 1.0, "plain": 2.0}, True, {"eager": "lost"})
+    failing.add("ours")
+    assert not measured(0.0).right
+
+
+def test_a_contender_that_is_compiled_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    assert _gpu_timing.called_within(5, lambda: 1) == ""
+    assert _gpu_timing.called_within(5, lambda: 1 / 0).startswith("ZeroDivisionError")
+    assert _gpu_timing.called_within(1, lambda: time.sleep(3)) == "TimeoutError: more than 1 s"
