@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks._gpu_rows import Problem, Row
-from benchmarks._gpu_timing import Clock, Samples, first_line, limited, measure_ceilings
+from benchmarks._gpu_timing import Clock, Samples, called_within, first_line, measure_ceilings
 from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.codegen.text import Code
 from explorer.runtime.encode.ops import Sets
@@ -85,18 +85,13 @@ class Bench:
         return found | {"peers": {name: samples.to_json() for name, samples in times.items()}}
 
     def ready_peers(self, problem: Problem) -> dict[str, Any]:
-        """The peers to run; what torch.compile cannot make in its time is told instead."""
+        """The peers to run; what cannot be compiled in its time is told instead."""
         found: dict[str, Any] = {n: r for n, r in problem.peers.items() if not self._left_out(n)}
         for name, run in problem.compiled.items():
             if self._left_out(name):
                 continue
-            try:
-                with limited(self.arguments.compile_limit):
-                    run()
-                    torch.cuda.synchronize()
-                found[name] = run
-            except Exception as error:
-                found[name] = Samples(error=first_line(error))
+            error = called_within(self.arguments.compile_limit, run)
+            found[name] = Samples(error=error) if error else run
         return found
 
     def _left_out(self, name: str) -> bool:

@@ -26,6 +26,22 @@ SCORES: dict[str, Callable[[Tensors, Tensor, Tensor, Tensor], Tensor]] = {
 """Each score in PyTorch, of h, r and t: [B]; with negatives t is [B, N], h and r [B, 1], and so is the score."""
 
 
+def torch_script(model: str, tensors: Tensors, h: Tensor, r: Tensor, t: Tensor) -> Run:
+    """A score traced into TorchScript by its first call; TorchScript fuses what it has in the calls after that."""
+    given, made = (h, r, t, *tensors.values()), list[Run]()
+
+    def score(h: Tensor, r: Tensor, t: Tensor, *tables: Tensor) -> Tensor:
+        return SCORES[model](dict(zip(tensors, tables, strict=True)), h, r, t)
+
+    def run() -> Any:
+        if not made:
+            script = torch.jit.trace(score, given, check_trace=False)
+            made.append(lambda: script(*given))
+        return made[0]()
+
+    return run
+
+
 def _dot(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum(-1)
 

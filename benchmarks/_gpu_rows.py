@@ -54,7 +54,7 @@ class Problem:
     tensors: dict[str, Tensor]
     peers: dict[str, peers.Run]
     check: Callable[[Tensor, Mapping[str, Tensor]], float]
-    compiled: dict[str, peers.Run] = field(default_factory=dict)  # peers that torch.compile makes, which takes long
+    compiled: dict[str, peers.Run] = field(default_factory=dict)  # peers that their first call compiles
     note: str = ""  # on the inputs
 
     @property
@@ -93,16 +93,16 @@ class Row(ABC):
         """The row's inputs on a device, with `data` as the knowledge graph."""
 
     def compiled(
-        self, path: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | bool
+        self, path: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | int
     ) -> TensorProgram:
         """An example at these sizes, for data of such counts. Raises ValueError where it has no CUDA."""
         return self.program_of((EXAMPLES / f"{path}.emb").read_text(), sizes, counts, **options)
 
     def program_of(
-        self, text: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | bool
+        self, text: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | int
     ) -> TensorProgram:
         """The same of a text."""
-        chosen: dict[str, str | bool] = {"precision": self.precision, "arch": _architecture(), **options}
+        chosen: dict[str, str | int] = {"precision": self.precision, "arch": _architecture(), **options}
         made = explorer.compile(text, sizes=sizes, options=chosen, counts=counts, on_demand=True)
         if not made.ok:
             raise ValueError("; ".join(diagnostic.message for diagnostic in made.diagnostics))
@@ -122,11 +122,11 @@ class ScoreRow(Row):
     negatives: int = 0
     checked: int = CHECKED
 
-    def program(self) -> TensorProgram:
-        """The score with all its dimensions of the row's size."""
+    def program(self, **options: str | int) -> TensorProgram:
+        """The score with all its dimensions of the row's size, by options of the compiler."""
         names = explorer.compile((EXAMPLES / "kge" / f"{self.model}.emb").read_text(), on_demand=True).sizes
         corrupted = f"tail:{self.negatives}" if self.negatives else "none"
-        return self.compiled(f"kge/{self.model}", dict.fromkeys(names, self.size), negatives=corrupted)
+        return self.compiled(f"kge/{self.model}", dict.fromkeys(names, self.size), negatives=corrupted, **options)
 
     def problem(self, device: str, data: str) -> Problem:
         """Tables of random rows; the matrices keep rows at their length."""
@@ -159,7 +159,10 @@ class ScoreRow(Row):
             tensors=tensors,
             peers={"eager": lambda: eager(tensors, h, r, t), **theirs},
             check=check,
-            compiled={"torch.compile": lambda: compiled(h, r, t)},
+            compiled={
+                "TorchScript": peers.torch_script(self.model, tensors, h, r, t),
+                "torch.compile": lambda: compiled(h, r, t),
+            },
         )
 
 

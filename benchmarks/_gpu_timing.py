@@ -127,6 +127,19 @@ def limited(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def called_within(seconds: int, run: Callable[[], Any]) -> str:
+    """Calls a contender that its first call compiles: what went wrong, also that it took longer, or ""."""
+    import torch
+
+    try:
+        with limited(seconds):
+            run()
+            torch.cuda.synchronize()
+    except Exception as error:
+        return first_line(error)
+    return ""
+
+
 @dataclass(frozen=True)
 class Ceilings:
     """What the device reaches at most: bytes a second of a copy, both ways counted, and operations a second of square

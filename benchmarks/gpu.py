@@ -1,4 +1,5 @@
-"""Generated kernels on a GPU beside what users run today: PyTorch, torch.compile, PyTorch Geometric, cuSPARSE.
+"""Generated kernels on a GPU beside what users run today: PyTorch, TorchScript, torch.compile, PyTorch Geometric,
+cuSPARSE.
 
     explorer bench gpu [--only NAME,...] [--data FILE] [--quick] [--repeat N] [--without PEER,...] [--ncu]
     python -m benchmarks.gpu                          # the same, with lark, NumPy, PyTorch and CuPy alone
@@ -81,7 +82,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--compile-limit",
         type=int,
         default=COMPILE_SECONDS,
-        help=f"the same of torch.compile; default {COMPILE_SECONDS}",
+        help=f"the same of torch.compile, and of TorchScript; default {COMPILE_SECONDS}",
     )
     add("--ncu", action="store_true", help="count the bytes that our kernels move with Nsight Compute, where it is")
     add("--worker", help=argparse.SUPPRESS)  # the rows that this process measures, as JSON

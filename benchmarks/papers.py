@@ -1,4 +1,4 @@
-"""Figures and tables of the papers, ours beside the published numbers; where there is a GPU, those that are times too.
+"""Figures and tables of the papers, ours beside the published numbers; where there is a GPU, those that are of one too.
 
 `explorer bench papers [cuke|hector|gsparse|ember [FIGURE ...]] [--json] [--html FILE]`. Every figure says whether it
 was counted, simulated or measured; published numbers stand in brackets, with the reason where ours differ. What needs a

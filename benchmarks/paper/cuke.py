@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.paper import cuke_memory, cuke_times, cuke_training
 from benchmarks.paper.figure import Figure, Paper, Row, Table
 from explorer.checkout import CHECKOUT
 from explorer.compiler.compilation import Compilation
@@ -32,7 +33,7 @@ CHUNK, GROUP = 16, 128
 BATCH, WIDTH = 2048, 512
 """Triples that traffic is counted on, a group of GROUP chunks, and elements of a row (Figure 11, Table V)."""
 MODELS = {"TransE": "transe_l1", "TransH": "transh", "TransR": "transr", "TransF": "transf", "RESCAL": "rescal"}
-NEGATIVES = 64
+NEGATIVES, TIMED = cuke_times.NEGATIVES, "FB15k"
 NEGATIVE_BATCH = 32
 """Triples, with NEGATIVES each; as many scores as BATCH."""
 FLOAT, GB = 4, 10**9
@@ -74,13 +75,18 @@ def _uneven() -> str:
     return told if "FB15k" in REAL else f"{told} FB15k's 1,345 are more evenly used here than in the real one."
 
 
+def source(data: str) -> str:
+    """The file of a real graph, or the name of the generated one."""
+    return REAL.get(data, data)
+
+
 @cache
 def _read(source: str) -> Triples:
     return load_triples(source)
 
 
 def _triples(data: str) -> Triples:
-    return _read(REAL.get(data, data))
+    return _read(source(data))
 
 
 def drawn(data: str, size: int, seed: int) -> dict[str, npt.NDArray[np.int32]]:
@@ -187,7 +193,7 @@ def figure_10() -> Table:
             f"{NEGATIVE_BATCH} triples with {NEGATIVES} corrupted tails each, {WIDTH} wide: as many scores as Figure"
             " 9's. Head and relation are loaded once for a triple's negatives whatever the inspector does. A chunk is"
             f" of {CHUNK} scores, all of one triple here. PyTorch reads a triple's matrix once for all its negatives;"
-            " without an inspector each score reads it. Times need a GPU."
+            " without an inspector each score reads it."
         ),
     )
 
@@ -321,8 +327,24 @@ def _zeros_of(tensors: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_figure = partial(Figure.of, "cuke")
+def _settings() -> cuke_times.Settings:
+    """What times are of: the graph of Figure 9a, and the settings beside the compiler's own."""
+    chosen = {name: INSPECTORS[name] for name in ("cuKE's chunks", cuke_times.PLAIN)}
+    return cuke_times.Settings.of(source(TIMED), _named(TIMED), chosen)
 
+
+def speeds(negatives: int) -> Table:
+    """Figure 9 as times, or, of so many negatives, Figure 10."""
+    return cuke_times.table(_settings(), negatives)
+
+
+def memory_5() -> Table:
+    """Table V as PyTorch's allocator counts it."""
+    return cuke_memory.table(partial(drawn, seed=0), _named, WIDTH, TABLE_5, PYTORCH_5)
+
+
+_figure = partial(Figure.of, "cuke")
+GPU = "a GPU, with PyTorch and CuPy."
 
 PAPER = Paper(
     "cuke",
@@ -335,15 +357,26 @@ PAPER = Paper(
         _figure("shared", "Figure 8, of entities too: what chunks load", [4, 5, 12], shared_table),
         _figure("fig9", "Figure 9: traffic of positive scores", [19], figure_9),
         _figure("fig10", "Figure 10: traffic of negative scores", [16, 20], figure_10),
+        _figure("speeds9", "Figure 9 as times: positive scores", [18, 19], None, GPU, lambda: speeds(0)),
+        _figure("speeds10", "Figure 10 as times: negative scores", [18, 20], None, GPU, lambda: speeds(NEGATIVES)),
         _figure(
             "speedups",
-            "Figures 9 and 10: throughput; §I: 14.9x over TorchScript, 7.8x over TVM, 1.7x over hand-written code",
+            "§I: 14.9x over TorchScript, 7.8x over TVM, 1.7x over hand-written code",
             [18, 21],
             None,
-            "a GPU: explorer bench gpu has the times beside PyTorch, with and without inspector. TVM is not a peer.",
+            GPU,
+            lambda: cuke_times.means(_settings()),
         ),
-        _figure("fig11", "Figure 11: time of an iteration, 1.3x to 2.3x", [22], None, "a GPU: times of training."),
+        _figure(
+            "fig11",
+            "Figure 11: time of an iteration, 1.3x to 2.3x",
+            [22],
+            None,
+            GPU,
+            lambda: cuke_training.table(source, _named),
+        ),
         _figure("table5", "Table V: memory of TransR's score", [23], table_5),
+        _figure("memory5", "Table V: memory of TransR's score, measured", [23], None, GPU, memory_5),
         _figure(
             "occupancy", "§VII-B: registers, shared memory, occupancy of 75 to 93 %", [24], None, "a GPU's profiler."
         ),

@@ -6,11 +6,11 @@ and else against the first setting's; a table in which one is wrong says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from benchmarks.paper.figure import Row, Table
 
@@ -25,15 +25,65 @@ SECONDS = 40.0
 """No graph is begun that much after a table's first: a table without it is better than none."""
 
 Options = Mapping[str, str | int | bool]
+Runs = Mapping[str, Callable[[], Any]]
 Told = Mapping[str, Mapping[str, float | None]]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Median milliseconds by setting, those without that failed, and whether all results were right."""
+    """Median milliseconds by setting, whether all results were right, and what went wrong with those that failed."""
 
     ms: Mapping[str, float]
     right: bool
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+
+class Tried(Protocol):
+    """Whether all results were right, and what went wrong of what is not there."""
+
+    @property
+    def right(self) -> bool: ...
+    @property
+    def errors(self) -> Mapping[str, str]: ...
+
+
+Found = TypeVar("Found", bound=Tried)
+
+
+@dataclass
+class Attempts:
+    """What a table is made of, tried one after another until the table's time is over. What fails is told in `notes`,
+    and nothing else is lost by it."""
+
+    right: bool = True
+    notes: list[str] = field(default_factory=list)
+    began: float = field(default_factory=monotonic)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the first."""
+        return monotonic() - self.began
+
+    def of(self, label: str, make: Callable[[], Found]) -> Found | None:
+        """What is made, or None."""
+        if self.spent > SECONDS:
+            self.notes.append(f"{label}: left out, after {SECONDS:.0f} s.")
+            return None
+        try:
+            found = make()
+        except Exception as error:
+            self.notes.append(f"{label}: {type(error).__name__}: {error}.")
+            self.right = False
+            return None
+        self.right = self.right and found.right
+        self.notes += [f"{label}: {name}: {text}." for name, text in found.errors.items()]
+        return found
+
+    def table(
+        self, columns: tuple[str, ...], rows: Sequence[Row], note: str, unit: str = "", form: str = ",.2f"
+    ) -> Table:
+        """The table of what was made."""
+        return Table("measured", columns, rows, " ".join([note, *self.notes]), unit, form, right=self.right)
 
 
 @cache
@@ -53,8 +103,11 @@ def give_back() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def in_turns(problem: Any, programs: Mapping[str, Any], check: Callable[[Any], float], most: float) -> Measured:
-    """The programs' times on a problem's inputs, whose results a check gives the errors of: `most` is right."""
+def in_turns(
+    problem: Any, programs: Mapping[str, Any], check: Callable[[Any], float], most: float, peers: Runs | None = None
+) -> Measured:
+    """The programs' times on a problem's inputs, whose results a check gives the errors of: `most` is right. Peers take
+    turns with them, and may fail."""
     from benchmarks._gpu_measuring import bind, outcome
 
     runs: dict[str, Callable[[], Any]] = {}
@@ -68,10 +121,15 @@ def in_turns(problem: Any, programs: Mapping[str, Any], check: Callable[[Any], f
         first = first or {key: value.clone() for key, value in found.items()}
         right = right and check(result) <= most and all(_apart(found[key], first[key]) <= ALIKE for key in first)
         runs[name] = bound.launch
-    times = clock().interleave(runs, REPEAT)
-    told = {name: samples.to_json() for name, samples in times.items()}
-    failed = any("error" in each for each in told.values())
-    return Measured({name: each["ms"] for name, each in told.items() if "ms" in each}, right and not failed)
+    found = timed({**runs, **(peers or {})})
+    return replace(found, right=right and not found.errors.keys() & runs.keys())
+
+
+def timed(runs: Runs) -> Measured:
+    """The times of what takes turns; all are taken to be right that have one."""
+    told = {name: samples.to_json() for name, samples in clock().interleave(dict(runs), REPEAT).items()}
+    errors = {name: each["error"] for name, each in told.items() if "error" in each}
+    return Measured({name: each["ms"] for name, each in told.items() if "ms" in each}, not errors, errors)
 
 
 def _apart(got: Any, want: Any) -> float:
