@@ -30,15 +30,18 @@ from explorer.checkout import CHECKOUT
 
 TIME, IPC = "gpu__time_duration.sum", "sm__inst_executed.avg.per_cycle_active"
 REACHED, FITS = "sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct"
-REGISTERS, BYTES = "launch__registers_per_thread", "dram__bytes.sum"
+REGISTERS = "launch__registers_per_thread"
 SHARED = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
-METRICS = (TIME, IPC, REACHED, FITS, REGISTERS, BYTES, *SHARED)
+DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
+L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
+L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
+METRICS = (TIME, IPC, REACHED, FITS, REGISTERS, *SHARED, DRAM, L2, L1)
 UNITS = {
     **{"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 1.0, "msecond": 1.0, "s": 1e3, "second": 1e3},
-    **{"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "byte/block": 1.0, "Kbyte/block": 1e3},
+    **{"byte/block": 1.0, "Kbyte/block": 1e3},
     **{"": 1.0, "%": 1.0, "inst/cycle": 1.0, "register/thread": 1.0},
 }
-"""Of milliseconds, of bytes, and of what has no other."""
+"""Of milliseconds, of bytes a block, and of what has no other."""
 READING_SECONDS = 30.0
 
 Json = dict[str, Any]
@@ -131,9 +134,9 @@ def joined(told: Sequence[Json], rows: Sequence[tuple[str, dict[str, float]]]) -
     return found
 
 
-def counted(cases: Sequence[Case], seconds: float) -> Counted:
+def counted(cases: Sequence[Case], metrics: Sequence[str], seconds: float) -> Counted:
     """Compiles cases, so many at a time as there are cores, and then launches them one after another under ncu; after
-    so many seconds none is begun. Raises NoCounters, Failed."""
+    so many seconds none is begun. Raises NoCounters, also where no kernel has a value of the first metric; Failed."""
     began = monotonic()
     ncu = find_ncu()
     if not ncu:
@@ -146,7 +149,7 @@ def counted(cases: Sequence[Case], seconds: float) -> Counted:
             numbers = range(len(cases))
             list(pool.map(lambda at: _compiled([*process, "compile", name, str(at)], seconds), numbers))
         report = folder / "all.ncu-rep"
-        measure = ["--metrics", ",".join(METRICS), "--clock-control", "none", "--profile-from-start", "off"]
+        measure = ["--metrics", ",".join(metrics), "--clock-control", "none", "--profile-from-start", "off"]
         left = began + seconds - monotonic()
         command = [ncu, *measure, "--export", str(report), *process, "launch", name, f"{left:.1f}"]
         said = run(command, 2 * seconds, CHECKOUT)
@@ -156,6 +159,8 @@ def counted(cases: Sequence[Case], seconds: float) -> Counted:
         page = ["--import", str(report), "--page", "raw", "--csv", "--print-units", "base"]
         was_measured = any(case["launched"] for case in told)
         rows = read(run([ncu, *page], READING_SECONDS).splitlines()) if was_measured else []
+        if rows and not any(metrics[0] in values for _, values in rows):
+            raise NoCounters(f"ncu gave no value of {metrics[0]}")
         on = f"{next((case['device'] for case in told if case['device']), 'no device')} with {version_of(ncu)}"
         failed = {case["name"]: case["error"] for case in told if case["error"]}
         late = [case.name for case in cases if case.name not in {each["name"] for each in told}]

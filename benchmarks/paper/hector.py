@@ -325,5 +325,13 @@ PAPER = Paper(
             figure_11,
         ),
         *_figures_12(),
+        _figure(
+            "cublas",
+            "§4.4: throughput of cuBLAS by rows",
+            [26],
+            None,
+            "a GPU, with PyTorch and CuPy.",
+            on_gpu.rows_times,
+        ),
     ),
 )

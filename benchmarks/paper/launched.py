@@ -135,6 +135,7 @@ def launched(case: Case) -> Json:
         told["right"] = problem.check(*measuring.outcome(problem, bound)) <= 1
         about = described(problem.program, bound)
         wait()
+        on_gpu.give_back()  # what the check took: ncu keeps copies of what kernels write while it repeats them
         with torch.cuda.profiler.profile():
             for each, known in zip(bound.launches, about, strict=True):
                 each.run(None)

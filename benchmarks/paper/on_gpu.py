@@ -198,3 +198,33 @@ def lane_times() -> Table:
         " has no numbers that could stand beside these."
     )
     return Table("measured", columns, rows, note, form=",.4f", right=right)
+
+
+PRODUCT_ROWS = tuple(2**power for power in range(17, 24))
+
+
+def rows_times() -> Table:
+    """Hector's §4.4: what cuBLAS makes a second of rows times a matrix of 64 by 64, by how many rows there are."""
+    import torch
+
+    from benchmarks._gpu_rows import TOLERANCES
+
+    give_back()
+    columns, size = ("ms", "TFLOP/s"), 64
+    left, right = (torch.randn(count, size, device=DEVICE) for count in (max(PRODUCT_ROWS), size))
+    allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
+    few = left[:EXACT_EDGES]
+    is_exact = apart(few @ right, few.double() @ right.double()) <= TOLERANCES["float32"]
+    runs = {str(count): lambda count=count: left[:count] @ right for count in PRODUCT_ROWS}
+    times = {int(name): samples.to_json() for name, samples in clock().interleave(runs, REPEAT).items()}
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    ms = {count: told["ms"] for count, told in times.items() if "ms" in told}
+    rows = [
+        Row(f"{count:,} rows", dict(zip(columns, (each, 2 * count * size**2 / each / 1e9), strict=True)))
+        for count, each in ms.items()
+    ]
+    note = (
+        f"float32, {size} to {size}; medians of {REPEAT} with cold caches. The paper says that it rises steadily from"
+        " 1M (2^17) to 8M (2^20): these are the rows by both readings, to 2^23."
+    )
+    return Table("measured", columns, rows, note, form=",.3f", right=is_exact and ms.keys() == times.keys())

@@ -11,7 +11,20 @@ from typing import Any
 
 from benchmarks._ncu import NoCounters
 from benchmarks.paper import counters, on_gpu
-from benchmarks.paper.counters import BYTES, FITS, IPC, REACHED, REGISTERS, SHARED, TIME, Case, Counted, Kernel
+from benchmarks.paper.counters import (
+    DRAM,
+    FITS,
+    IPC,
+    L1,
+    L2,
+    REACHED,
+    REGISTERS,
+    SHARED,
+    TIME,
+    Case,
+    Counted,
+    Kernel,
+)
 from benchmarks.paper.figure import Published, Row, Table
 from explorer.compiler.codegen.resources import occupancy as fitting
 
@@ -26,7 +39,8 @@ OF_MACHINES = (
     "An RTX 3090's multiprocessor has 65,536 registers for 48 warps, an H200's for 64, so the same kernel fills less of"
     " it: all 64 warps fit up to 32 registers (128 B) a thread."
 )
-IPC_COLUMNS = ("ms", "IPC", "IPC, GEMM", "IPC, traversal", "GEMM, % of the time", "memory, GB/s")
+THROUGHPUTS = {"DRAM, %": DRAM, "L2, %": L2, "L1, %": L1}
+IPC_COLUMNS = ("ms", "IPC", "IPC, GEMM", "IPC, traversal", "GEMM, % of the time", *THROUGHPUTS)
 
 
 def resources(compilations: Mapping[str, Any]) -> Table:
@@ -74,7 +88,7 @@ def occupancy(cases: Sequence[Case]) -> Table:
         first = [_most(rows)] if rows else []
         return Table("measured", columns, [*first, *rows], note, "bytes, and %", ",.1f", right=found.right)
 
-    return _measured(cases, columns, made)
+    return _measured(cases, (REACHED, FITS, REGISTERS, *SHARED), columns, made)
 
 
 def _occupied(kernel: Kernel) -> dict[str, float]:
@@ -100,47 +114,47 @@ def instructions(cases: Sequence[Case]) -> Table:
                 own = [kernel for kernel in kernels if kernel.backward == backward]
                 rows += [Row(f"{name}, {part}", _issued(own))] if own else []
         note = (
-            "Instructions that a multiprocessor executes per active cycle, a kernel's weighted by its time; each kernel"
-            " launched once with cold caches. Traversal is all that is no product of tiles: loops over edges and nodes,"
-            " outer products of gradients, sums of parts. What depends on the graph alone has been made before. The"
-            " paper's bars, of RGAT on bgs and am, are a drawing; its text has 4 as ideal, and less backward."
-            f" {_told(found)}"
+            "Instructions that a multiprocessor executes per active cycle, and throughputs of memory and caches of the"
+            " most that they have, each kernel's weighted by its time; launched once with cold caches. Traversal is all"
+            " that is no product of tiles: loops over edges and nodes, outer products of gradients, sums of parts. What"
+            " depends on the graph alone has been made before. The paper's bars, of RGAT on bgs and am, are a drawing;"
+            f" its text has 4 as ideal, and less backward. {_told(found)}"
         )
-        return Table("measured", IPC_COLUMNS, rows, note, "ms, instructions a cycle, % and GB/s", right=found.right)
+        return Table("measured", IPC_COLUMNS, rows, note, "ms, instructions a cycle, and %", right=found.right)
 
-    return _measured(cases, IPC_COLUMNS, made)
+    return _measured(cases, (IPC, TIME, *THROUGHPUTS.values()), IPC_COLUMNS, made)
 
 
 def _issued(kernels: Sequence[Kernel]) -> dict[str, float]:
-    """A row's values; one of no kernels is left out."""
-    known = [kernel for kernel in kernels if {TIME, IPC} <= kernel.values.keys()]
-    products = [kernel for kernel in known if kernel.template == GEMM]
-    others = [kernel for kernel in known if kernel.template != GEMM]
-    parts = {"IPC": known, "IPC, GEMM": products, "IPC, traversal": others}
-    found = {name: _by_time(own) for name, own in parts.items() if own}
-    ms = _total(known, TIME)
-    if ms:
-        moved = [kernel for kernel in known if BYTES in kernel.values]
-        found |= {"ms": ms, "GEMM, % of the time": 100 * _total(products, TIME) / ms}
-        found |= {"memory, GB/s": _total(moved, BYTES) / _total(moved, TIME) / 1e6} if moved else {}
-    return found
+    """A row's values, each weighted by the kernels' times; those of no kernels are left out."""
+    products = [kernel for kernel in kernels if kernel.template == GEMM]
+    others = [kernel for kernel in kernels if kernel.template != GEMM]
+    ms = _total(kernels)
+    weighted = {"IPC": _by_time(kernels, IPC), "IPC, GEMM": _by_time(products, IPC)}
+    weighted |= {"IPC, traversal": _by_time(others, IPC)}
+    weighted |= {name: _by_time(kernels, metric) for name, metric in THROUGHPUTS.items()}
+    found = {name: value for name, value in weighted.items() if value is not None}
+    return found | ({"ms": ms, "GEMM, % of the time": 100 * _total(products) / ms} if ms else {})
 
 
-def _by_time(kernels: Sequence[Kernel]) -> float:
-    """Instructions a cycle, weighted by time: kernels of a device that runs at one clock."""
-    weighted = sum(kernel.values[IPC] * kernel.values[TIME] for kernel in kernels)
-    return weighted / (_total(kernels, TIME) or 1.0)
+def _by_time(kernels: Sequence[Kernel], metric: str) -> float | None:
+    """A metric weighted by time; None where no kernel has it."""
+    known = [kernel for kernel in kernels if {TIME, metric} <= kernel.values.keys()]
+    weighted = sum(kernel.values[metric] * kernel.values[TIME] for kernel in known)
+    return weighted / _total(known) if known else None
 
 
-def _total(kernels: Sequence[Kernel], metric: str) -> float:
-    return sum(kernel.values[metric] for kernel in kernels)
+def _total(kernels: Sequence[Kernel]) -> float:
+    return sum(kernel.values.get(TIME, 0.0) for kernel in kernels)
 
 
-def _measured(cases: Sequence[Case], columns: tuple[str, ...], made: Callable[[Counted], Table]) -> Table:
+def _measured(
+    cases: Sequence[Case], metrics: Sequence[str], columns: tuple[str, ...], made: Callable[[Counted], Table]
+) -> Table:
     """The table of what is counted; one without rows that says why where counters cannot be read."""
     on_gpu.give_back()
     try:
-        found = counters.counted(cases, on_gpu.SECONDS)
+        found = counters.counted(cases, metrics, on_gpu.SECONDS)
     except NoCounters as error:
         return Table("measured", columns, [], f"Not measured: {error}")
     return made(found)

@@ -21,19 +21,19 @@ import torch
 from benchmarks import _gpu_measuring, _ncu, papers
 from benchmarks._ncu import Failed, NoCounters
 from benchmarks.paper import counters, cuke, hector, launched, on_gpu, profiled
-from benchmarks.paper.counters import IPC, REACHED, TIME, Case, Counted, FormatError, Kernel
+from benchmarks.paper.counters import DRAM, IPC, REACHED, TIME, Case, Counted, FormatError, Kernel
 from benchmarks.paper.figure import Figure, as_text
 from benchmarks.paper.page import page
 from explorer.checkout import CHECKOUT
 
 PAGE = """==PROF== a format sample of the tests, not measured
 "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",\
-"dram__bytes.sum","gpu__time_duration.sum","launch__registers_per_thread","launch__shared_mem_per_block_dynamic",\
+"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed","gpu__time_duration.sum","launch__registers_per_thread","launch__shared_mem_per_block_dynamic",\
 "launch__shared_mem_per_block_static","sm__inst_executed.avg.per_cycle_active","sm__maximum_warps_per_active_cycle_pct",\
 "sm__warps_active.avg.pct_of_peak_sustained_active"
-"","","","","","","","","","","","byte","ns","register/thread","byte/block","byte/block","inst/cycle","%","%"
+"","","","","","","","","","","","%","ns","register/thread","byte/block","byte/block","inst/cycle","%","%"
 "0","4711","python3","127.0.0.1","one_kernel(const int *, float *)","1","7","(128, 1, 1)","(1,024, 1, 1)","0","9.0",\
-"3,000,000","2,000","40","0","33,216","1.50","75","61.25"
+"30.5","2,000","40","0","33,216","1.50","75","61.25"
 "1","4711","python3","127.0.0.1","two_kernel","1","7","(128, 1, 1)","(8, 1, 1)","0","9.0",\
 "n/a","6,000","64","68,544","0","0.50","50","nan"
 """
@@ -43,7 +43,7 @@ def test_a_page_of_counters_is_read() -> None:
     (one, first), (two, second) = counters.read(PAGE.splitlines())
     assert (one, two) == ("one_kernel", "two_kernel")
     assert first == {
-        "dram__bytes.sum": 3e6,
+        DRAM: 30.5,
         TIME: pytest.approx(0.002),
         "launch__registers_per_thread": 40,
         "launch__shared_mem_per_block_dynamic": 0,
@@ -52,15 +52,18 @@ def test_a_page_of_counters_is_read() -> None:
         "sm__maximum_warps_per_active_cycle_pct": 75,
         REACHED: 61.25,
     }
-    assert second.keys() == first.keys() - {"dram__bytes.sum", REACHED}, "what ncu has no value of is left out"
-    scaled = PAGE.replace('"ns"', '"us"').replace('"byte"', '"Kbyte"')
-    assert counters.read(scaled.splitlines())[0][1] == first | {TIME: pytest.approx(2), "dram__bytes.sum": 3e9}
+    assert second.keys() == first.keys() - {DRAM, REACHED}, "what ncu has no value of is left out"
+    scaled = counters.read(PAGE.replace('"ns"', '"us"').replace('"byte/block"', '"Kbyte/block"').splitlines())
+    assert scaled[0][1] == first | {TIME: pytest.approx(2), "launch__shared_mem_per_block_static": 33_216e3}
 
 
 @pytest.mark.parametrize("text", ["", "==WARNING== No kernels were profiled", PAGE.replace('"ns"', '"fortnight"')])
 def test_what_is_no_page_of_counters_is_refused(text: str) -> None:
     with pytest.raises(FormatError):
         counters.read(text.splitlines())
+
+
+METRICS = (REACHED, IPC)
 
 
 def kernel(symbol: str, template: str, backward: bool = False) -> dict[str, Any]:
@@ -97,7 +100,8 @@ def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyP
     own.append(Kernel("c", "outer_products", True, 128, values[1]))
     asked = []
 
-    def counted(cases: Any, seconds: float) -> Counted:
+    def counted(cases: Any, metrics: Any, seconds: float) -> Counted:
+        assert metrics[:2] == (IPC, TIME)
         asked.extend(cases)
         return found_of(**{"C, 64": own, "U, 64": []})
 
@@ -114,7 +118,7 @@ def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyP
         "IPC, GEMM": pytest.approx(1.5),
         "IPC, traversal": pytest.approx(0.5),
         "GEMM, % of the time": pytest.approx(25),
-        "memory, GB/s": pytest.approx(3e6 / 2e-6 / 1e9),
+        "DRAM, %": pytest.approx(30.5),
     }
     assert "IPC, GEMM" not in backward.ours
     assert backward.ours["GEMM, % of the time"] == 0
@@ -128,7 +132,7 @@ def test_occupancy_stands_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> 
     own = [Kernel("a", "chunks", False, 512, values[0]), Kernel("b", "inspector", False, 128, values[1])]
     failed = Counted({"x": own}, {"y": "ValueError: no"}, ["z"], "a device with ncu", False)
     monkeypatch.setattr(on_gpu, "give_back", lambda: None)
-    monkeypatch.setattr(counters, "counted", lambda cases, seconds: failed)
+    monkeypatch.setattr(counters, "counted", lambda cases, metrics, seconds: failed)
     table = cuke.occupancy()
     most, score, inspector = table.rows
     assert score.ours == {
@@ -257,21 +261,28 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_cases_are_launched_under_ncu(ncu: Path) -> None:
-    found = counters.counted(SMALL[:2], 20)
+    found = counters.counted(SMALL[:2], METRICS, 20)
     assert [each.symbol for each in found.kernels["TransR"]] == ["one_kernel", "two_kernel"]
     assert found.late == ["TransH"]
     assert found.on == "NVIDIA H200 with ncu 2025.3.1.0"
     assert found.right
 
 
+def test_counters_without_a_value_are_none(ncu: Path) -> None:
+    (ncu.parent / "page").write_text(PAGE.replace('"61.25"', '"n/a"'))
+    with pytest.raises(NoCounters, match="no value of sm__warps_active"):
+        counters.counted(SMALL[:1], METRICS, 20)
+    assert counters.counted(SMALL[:1], METRICS[::-1], 20).right
+
+
 def test_what_ncu_refuses_is_told_apart_from_a_crash(ncu: Path) -> None:
     (ncu.parent / "refuses").touch()
     with pytest.raises(NoCounters, match="ERR_NVGPUCTRPERM"):
-        counters.counted(SMALL, 20)
+        counters.counted(SMALL, METRICS, 20)
     (ncu.parent / "refuses").unlink()
     (ncu.parent / "crashes").touch()
     with pytest.raises(Failed, match="ImportError") as error:
-        counters.counted(SMALL, 20)
+        counters.counted(SMALL, METRICS, 20)
     assert not isinstance(error.value, NoCounters)
 
 
