@@ -150,6 +150,7 @@ def counted(cases: Sequence[Case], metrics: Sequence[str], seconds: float) -> Co
             list(pool.map(lambda at: _compiled([*process, "compile", name, str(at)], seconds), numbers))
         report = folder / "all.ncu-rep"
         measure = ["--metrics", ",".join(metrics), "--clock-control", "none", "--profile-from-start", "off"]
+        measure += ["--target-processes", "application-only"]
         left = began + seconds - monotonic()
         command = [ncu, *measure, "--export", str(report), *process, "launch", name, f"{left:.1f}"]
         said = run(command, 2 * seconds, CHECKOUT)
@@ -157,8 +158,10 @@ def counted(cases: Sequence[Case], metrics: Sequence[str], seconds: float) -> Co
             raise NoCounters(end_of(said))
         told = [json.loads(line) for line in (folder / "launched.jsonl").read_text().splitlines()]
         page = ["--import", str(report), "--page", "raw", "--csv", "--print-units", "base"]
-        was_measured = any(case["launched"] for case in told)
-        rows = read(run([ncu, *page], READING_SECONDS).splitlines()) if was_measured else []
+        was_launched = any(case["launched"] for case in told)
+        if was_launched and not report.exists():
+            raise NoCounters(f"ncu has written no report: {end_of(said)}")
+        rows = read(run([ncu, *page], READING_SECONDS).splitlines()) if was_launched else []
         if rows and not any(metrics[0] in values for _, values in rows):
             raise NoCounters(f"ncu gave no value of {metrics[0]}")
         on = f"{next((case['device'] for case in told if case['device']), 'no device')} with {version_of(ncu)}"

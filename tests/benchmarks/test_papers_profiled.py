@@ -246,6 +246,9 @@ about = {"template": "rows", "backward": False, "threads": 128}
 kernels = [about | {"symbol": f"{each}_kernel"} for each in ("one", "two")]
 case = {"name": name, "launched": kernels, "right": True, "error": "", "device": "NVIDIA H200"}
 (folder / "launched.jsonl").write_text(json.dumps(case) + "\\n")
+if (here / "silent").exists():
+    sys.exit(print("==WARNING== No kernels were profiled."))
+pathlib.Path(words[words.index("--export") + 1]).touch()
 """
 
 
@@ -280,6 +283,9 @@ def test_what_ncu_refuses_is_told_apart_from_a_crash(ncu: Path) -> None:
     with pytest.raises(NoCounters, match="ERR_NVGPUCTRPERM"):
         counters.counted(SMALL, METRICS, 20)
     (ncu.parent / "refuses").unlink()
+    (ncu.parent / "silent").touch()
+    with pytest.raises(NoCounters, match="no report: ==WARNING== No kernels"):
+        counters.counted(SMALL, METRICS, 20)
     (ncu.parent / "crashes").touch()
     with pytest.raises(Failed, match="ImportError") as error:
         counters.counted(SMALL, METRICS, 20)
