@@ -43,6 +43,7 @@ UNITS = {
 }
 """Of milliseconds, of bytes a block, and of what has no other."""
 READING_SECONDS = 30.0
+WRONG = "a result is not float64's"
 
 Json = dict[str, Any]
 
@@ -79,14 +80,13 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Counted:
-    """The kernels by case, why cases have none, and which came too late; the device and ncu in words. `right` says
-    whether every result was."""
+    """The kernels by case, which cases failed or were wrong and how, and which came too late; the device and ncu in
+    words."""
 
     kernels: Mapping[str, Sequence[Kernel]]
     failed: Mapping[str, str]
     late: Sequence[str]
     on: str
-    right: bool
 
 
 def read(lines: Iterable[str]) -> list[tuple[str, dict[str, float]]]:
@@ -165,10 +165,9 @@ def counted(cases: Sequence[Case], metrics: Sequence[str], seconds: float) -> Co
         if rows and not any(metrics[0] in values for _, values in rows):
             raise NoCounters(f"ncu gave no value of {metrics[0]}")
         on = f"{next((case['device'] for case in told if case['device']), 'no device')} with {version_of(ncu)}"
-        failed = {case["name"]: case["error"] for case in told if case["error"]}
+        failed = {case["name"]: case["error"] or WRONG for case in told if case["error"] or not case["right"]}
         late = [case.name for case in cases if case.name not in {each["name"] for each in told}]
-        right = not failed and all(case["right"] for case in told)
-        return Counted(joined(told, rows), failed, late, on, right)
+        return Counted(joined(told, rows), failed, late, on)
 
 
 def _compiled(command: Sequence[str], seconds: float) -> None:

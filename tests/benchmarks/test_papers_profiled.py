@@ -91,7 +91,7 @@ def test_rows_belong_to_the_launches_in_their_order() -> None:
 
 
 def found_of(**kernels: list[Kernel]) -> Counted:
-    return Counted(kernels, {}, [], "a device with ncu 2025.3.1.0", True)
+    return Counted(kernels, {}, [], "a device with ncu 2025.3.1.0")
 
 
 def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,8 @@ def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyP
         "GEMM, % of the time": pytest.approx(25),
         "DRAM, %": pytest.approx(30.5),
     }
-    assert "IPC, GEMM" not in backward.ours
-    assert backward.ours["GEMM, % of the time"] == 0
+    assert "IPC, traversal" not in backward.ours
+    assert backward.ours["GEMM, % of the time"] == 100, "outer products are GEMM's"
     assert {column for row in table.rows for column in row.ours} <= set(table.columns)
     assert table.source == "measured"
     assert "Measured on a device with ncu 2025.3.1.0." in table.note
@@ -130,7 +130,7 @@ def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyP
 def test_occupancy_stands_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [values for _, values in counters.read(PAGE.splitlines())]
     own = [Kernel("a", "chunks", False, 512, values[0]), Kernel("b", "inspector", False, 128, values[1])]
-    failed = Counted({"x": own}, {"y": "ValueError: no"}, ["z"], "a device with ncu", False)
+    failed = Counted({"x": own}, {"y": "ValueError: no"}, ["z"], "a device with ncu")
     monkeypatch.setattr(on_gpu, "give_back", lambda: None)
     monkeypatch.setattr(counters, "counted", lambda cases, metrics, seconds: failed)
     table = cuke.occupancy()
@@ -268,14 +268,17 @@ def test_cases_are_launched_under_ncu(ncu: Path) -> None:
     assert [each.symbol for each in found.kernels["TransR"]] == ["one_kernel", "two_kernel"]
     assert found.late == ["TransH"]
     assert found.on == "NVIDIA H200 with ncu 2025.3.1.0"
-    assert found.right
+    assert not found.failed
+    script = ncu.read_text()
+    ncu.write_text(script.replace('"right": True', '"right": False'))
+    assert counters.counted(SMALL[:1], METRICS, 20).failed == {"TransR": counters.WRONG}
 
 
 def test_counters_without_a_value_are_none(ncu: Path) -> None:
     (ncu.parent / "page").write_text(PAGE.replace('"61.25"', '"n/a"'))
     with pytest.raises(NoCounters, match="no value of sm__warps_active"):
         counters.counted(SMALL[:1], METRICS, 20)
-    assert counters.counted(SMALL[:1], METRICS[::-1], 20).right
+    assert not counters.counted(SMALL[:1], METRICS[::-1], 20).failed
 
 
 def test_what_ncu_refuses_is_told_apart_from_a_crash(ncu: Path) -> None:
