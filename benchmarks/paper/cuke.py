@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.paper import cuke_memory, cuke_times, cuke_training
+from benchmarks.paper import cuke_memory, cuke_times, cuke_training, profiled
+from benchmarks.paper.counters import Case
 from benchmarks.paper.figure import Figure, Paper, Row, Table
 from explorer.checkout import CHECKOUT
 from explorer.compiler.compilation import Compilation
@@ -319,6 +320,50 @@ def kernels_table() -> Table:
     return Table("counted", columns, rows, note, form=".0f")
 
 
+PROFILED = {
+    f"{inspector}{kind}": (inspector, negatives)
+    for inspector, kind, negatives in (
+        ("cuKE's chunks", "", 0),
+        ("cuKE's chunks", ", negatives", NEGATIVES),
+        ("whole batch", "", 0),
+    )
+}
+"""Settings whose kernels' occupancy is told: the inspector, and how many negatives a triple has."""
+PROFILED_BATCH = 16_384
+"""Scores of a batch, as in the rows of `bench gpu`."""
+
+
+def resources() -> Table:
+    """What the kernels of scores take of a multiprocessor (§VII-B)."""
+    return profiled.resources(
+        {
+            f"{name}, {setting}": model(name, f"tail:{negatives}" if negatives else "none", inspector)
+            for name in MODELS
+            for setting, (inspector, negatives) in PROFILED.items()
+        }
+    )
+
+
+def occupancy() -> Table:
+    """The same measured, with the warps that a run reaches. TransE's norm is that of the rows of `bench gpu`, 2."""
+    data = REAL.get("FB15k-237", "FB15k-237")
+    return profiled.occupancy(
+        [
+            Case(
+                f"{name}, {setting}",
+                f"kge/{file}",
+                WIDTH,
+                data,
+                INSPECTORS[inspector],
+                PROFILED_BATCH // max(1, negatives),
+                negatives,
+            )
+            for name, file in (MODELS | {"TransE": "transe_l2"}).items()
+            for setting, (inspector, negatives) in PROFILED.items()
+        ]
+    )
+
+
 def _zeros_of(tensors: Mapping[str, Any]) -> dict[str, Any]:
     """The same index arrays, with values that take no memory: bytes hang on none."""
     return {
@@ -377,8 +422,14 @@ PAPER = Paper(
         ),
         _figure("table5", "Table V: memory of TransR's score", [23], table_5),
         _figure("memory5", "Table V: memory of TransR's score, measured", [23], None, GPU, memory_5),
+        _figure("occupancy", "§VII-B: registers, shared memory, warps that fit", [24], resources),
         _figure(
-            "occupancy", "§VII-B: registers, shared memory, occupancy of 75 to 93 %", [24], None, "a GPU's profiler."
+            "achieved",
+            "§VII-B: occupancy of 75 to 93 %, measured",
+            [24],
+            None,
+            "a GPU, with PyTorch, CuPy and Nsight Compute.",
+            occupancy,
         ),
     ),
 )

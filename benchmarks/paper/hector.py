@@ -11,7 +11,8 @@ from functools import cache, partial
 from typing import Any
 
 from benchmarks import memory
-from benchmarks.paper import on_gpu
+from benchmarks.paper import on_gpu, profiled
+from benchmarks.paper.counters import Case
 from benchmarks.paper.figure import Figure, Paper, Published, Row, Table
 from explorer.runtime.data.graphs import graph_counts
 
@@ -239,6 +240,20 @@ def figure_11() -> Table:
     return on_gpu.by_dimension(sizes, "bgs")
 
 
+PROFILED = (("rgat", "bgs"), ("rgat", "am"), ("hgt", "bgs"), ("rgcn", "bgs"))
+"""Figure 12 is RGAT on both graphs; the other layers are on the smaller."""
+
+
+def figure_12(layer: str, data: str) -> Table:
+    """Instructions per cycle by dimension, plain and compact, where there is a GPU with its profiler."""
+    cases = [
+        Case(f"{setting}, {dim}", f"rgnn/{layer}", dim, data, {"reorder": False, "compact": compact, "grad": True})
+        for dim in (32, 64, 128)
+        for setting, compact in (("U", False), ("C", True))
+    ]
+    return profiled.instructions(cases)
+
+
 _figure = partial(Figure.of, "hector")
 
 
@@ -268,6 +283,20 @@ def _speeds_5() -> tuple[Figure, ...]:
     )
 
 
+def _figures_12() -> tuple[Figure, ...]:
+    return tuple(
+        _figure(
+            f"fig12-{layer}-{data}",
+            f"Figure 12: instructions per cycle of {layer.upper()} on {data}, by dimension",
+            [26],
+            None,
+            "a GPU, with PyTorch, CuPy and Nsight Compute.",
+            partial(figure_12, layer, data),
+        )
+        for layer, data in PROFILED
+    )
+
+
 PAPER = Paper(
     "hector",
     "PIGEON and Hector: layers of relational graph neural networks",
@@ -289,11 +318,20 @@ PAPER = Paper(
         ),
         _figure(
             "fig11",
-            "Figure 11: times by dimension (Figure 12, IPC, needs a profiler)",
+            "Figure 11: times by dimension",
             [26],
             None,
             "a GPU, with PyTorch and CuPy.",
             figure_11,
+        ),
+        *_figures_12(),
+        _figure(
+            "cublas",
+            "§4.4: throughput of cuBLAS by rows",
+            [26],
+            None,
+            "a GPU, with PyTorch and CuPy.",
+            on_gpu.rows_times,
         ),
     ),
 )

@@ -119,7 +119,7 @@ def in_turns(
         result, gradients = outcome(own, bound)
         found = {"": result, **gradients}
         first = first or {key: value.clone() for key, value in found.items()}
-        right = right and check(result) <= most and all(_apart(found[key], first[key]) <= ALIKE for key in first)
+        right = right and check(result) <= most and all(apart(found[key], first[key]) <= ALIKE for key in first)
         runs[name] = bound.launch
     found = timed({**runs, **(peers or {})})
     return replace(found, right=right and not found.errors.keys() & runs.keys())
@@ -132,7 +132,7 @@ def timed(runs: Runs) -> Measured:
     return Measured({name: each["ms"] for name, each in told.items() if "ms" in each}, not errors, errors)
 
 
-def _apart(got: Any, want: Any) -> float:
+def apart(got: Any, want: Any) -> float:
     """The norm of the difference over that of the values, in float64."""
     difference = (got - want).double().norm()
     return float(difference / want.double().norm().clamp(min=1e-30))
@@ -212,7 +212,7 @@ def by_dimension(layers: Mapping[str, Callable[[int], Mapping[str, int]]], data:
             rows.append(Row(f"{layer.upper()}, {task}", ours))
     note = (
         f"On {data}, compact and reordered, medians of {REPEAT} with cold caches. The paper says that doubling the"
-        " dimensions takes less than twice the time; its bars are a drawing, and Figure 12's IPC needs a profiler."
+        " dimensions takes less than twice the time; its bars are a drawing; Figure 12's IPC is in `fig12-rgat-bgs`."
     )
     return Table("measured", columns, rows, note, form=",.3f", right=right)
 
@@ -256,3 +256,33 @@ def lane_times() -> Table:
         " has no numbers that could stand beside these."
     )
     return Table("measured", columns, rows, note, form=",.4f", right=right)
+
+
+PRODUCT_ROWS = tuple(2**power for power in range(17, 24))
+
+
+def rows_times() -> Table:
+    """Hector's §4.4: what cuBLAS makes a second of rows times a matrix of 64 by 64, by how many rows there are."""
+    import torch
+
+    from benchmarks._gpu_rows import TOLERANCES
+
+    give_back()
+    columns, size = ("ms", "TFLOP/s"), 64
+    left, right = (torch.randn(count, size, device=DEVICE) for count in (max(PRODUCT_ROWS), size))
+    allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
+    few = left[:EXACT_EDGES]
+    is_exact = apart(few @ right, few.double() @ right.double()) <= TOLERANCES["float32"]
+    runs = {str(count): lambda count=count: left[:count] @ right for count in PRODUCT_ROWS}
+    times = {int(name): samples.to_json() for name, samples in clock().interleave(runs, REPEAT).items()}
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    ms = {count: told["ms"] for count, told in times.items() if "ms" in told}
+    rows = [
+        Row(f"{count:,} rows", dict(zip(columns, (each, 2 * count * size**2 / each / 1e9), strict=True)))
+        for count, each in ms.items()
+    ]
+    note = (
+        f"float32, {size} to {size}; medians of {REPEAT} with cold caches. The paper says that it rises steadily from"
+        " 1M (2^17) to 8M (2^20): these are the rows by both readings, to 2^23."
+    )
+    return Table("measured", columns, rows, note, form=",.3f", right=is_exact and ms.keys() == times.keys())

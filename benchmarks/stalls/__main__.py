@@ -16,7 +16,6 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import which
 from time import monotonic
 
 
@@ -62,7 +61,8 @@ def _prepare(arguments: argparse.Namespace) -> int:
 
 
 def _profile(arguments: argparse.Namespace) -> int:
-    from benchmarks.stalls.profiling import Failed, Settings, profile
+    from benchmarks._ncu import Failed, find_ncu
+    from benchmarks.stalls.profiling import Settings, profile
 
     ncu = arguments.ncu or find_ncu()
     if not ncu:
@@ -78,12 +78,6 @@ def _profile(arguments: argparse.Namespace) -> int:
         return 2
     print(f"{len(wanted) - failed} of {len(wanted)} cases measured")
     return 1 if failed else 0
-
-
-def find_ncu() -> str:
-    """ncu on the path, or of the newest toolkit in the usual places; "" where there is none."""
-    places = [*Path("/usr/local").glob("cuda*/bin/ncu"), *Path("/opt/nvidia/nsight-compute").glob("*/ncu")]
-    return which("ncu") or next((str(place) for place in sorted(places, reverse=True)), "")
 
 
 def _collect(arguments: argparse.Namespace) -> int:

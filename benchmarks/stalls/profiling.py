@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from benchmarks._ncu import Failed, end_of, run, version_of
 from benchmarks.stalls import source_page
 from benchmarks.stalls.source_page import FormatError, Launch, added
 
@@ -26,10 +25,6 @@ SECTION = "SourceCounters"
 LEAST_SECONDS = 5.0
 """That a case must have left to be begun."""
 Json = dict[str, Any]
-
-
-class Failed(Exception):
-    """Why a case was not measured."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ def profile(settings: Settings, cases: Sequence[str], jobs: int, tell: Callable[
     """Measures cases, so many at a time, and gives how many were not."""
     settings.out.mkdir(parents=True, exist_ok=True)
     todo = [case for case in cases if not (settings.out / f"{case}.json").exists()]
-    tool = _tool(settings)
+    tool = version_of(settings.ncu)
 
     def measure(case: str) -> bool:
         try:
@@ -72,11 +67,6 @@ def profile(settings: Settings, cases: Sequence[str], jobs: int, tell: Callable[
         return list(pool.map(measure, todo)).count(False)
 
 
-def _tool(settings: Settings) -> str:
-    found = re.search(r"Version ([\d.]+\d)", _run([settings.ncu, "--version"], 60))
-    return f"ncu {found[1]}" if found else "ncu"
-
-
 def _measured(settings: Settings, case: str, tool: str) -> Json:
     plan: Mapping[str, Any] = json.loads((settings.folder / f"{case}.json").read_text())
     report = settings.out / f"{case}.ncu-rep"
@@ -86,13 +76,13 @@ def _measured(settings: Settings, case: str, tool: str) -> Json:
     command += ["--export", str(report), sys.executable, "-m", "benchmarks.stalls", "launch"]
     command += [str(settings.folder), case]
     try:
-        said = _run(command, settings.left())
-        page = _run([settings.ncu, "--import", str(report), *PAGE], max(settings.left(), LEAST_SECONDS))
+        said = run(command, settings.left())
+        page = run([settings.ncu, "--import", str(report), *PAGE], max(settings.left(), LEAST_SECONDS))
     finally:
         report.unlink(missing_ok=True)
     device = re.search(r"^device: (.+)$", said, re.MULTILINE)
     if not device:
-        raise Failed(f"the launches did not say on what they ran: {_end(said)}")
+        raise Failed(f"the launches did not say on what they ran: {end_of(said)}")
     return {
         "device": device[1],
         "date": datetime.now(UTC).date().isoformat(),
@@ -137,25 +127,3 @@ def _difference(got: Sequence[tuple[int, str]], want: Sequence[tuple[int, str]])
     differing = (pair for pair in zip(got, want, strict=False) if pair[0] != pair[1])
     first = next((f"{one[1]} at {one[0]:x}, not {other[1]} at {other[0]:x}" for one, other in differing), "")
     return first or f"{len(got)} in the place of {len(want)}"
-
-
-def _run(command: Sequence[str], seconds: float) -> str:
-    """What a program prints. Raises Failed where it ends badly or takes longer: then it ends with all that it began."""
-    name, pipe = Path(command[0]).name, subprocess.PIPE
-    with subprocess.Popen(
-        command, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
-    ) as process:
-        try:
-            said, complained = process.communicate(timeout=max(seconds, 1))
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise Failed(f"{name} took longer than {seconds:.0f} s") from None
-            raise
-    if process.returncode:
-        raise Failed(f"{name} ended with {process.returncode}: {_end(complained + said)}")
-    return said
-
-
-def _end(text: str) -> str:
-    return " ".join(text.split())[-400:]

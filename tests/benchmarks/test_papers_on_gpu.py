@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 from benchmarks import _gpu_peers, _gpu_rows, papers
 from benchmarks._gpu_inputs import relational_graph
+from benchmarks._gpu_timing import Samples
 from benchmarks.paper import gsparse, hector, on_gpu
 from benchmarks.paper.on_gpu import Measured
 
@@ -91,3 +92,19 @@ def test_a_figure_that_fails_says_so_and_the_others_are_made(
     assert found["fig11"]["needs"].startswith("it failed on the GPU: ZeroDivisionError")
     assert "rows" in found["table3"]
     assert "needs" in found["fig8"]
+
+
+def test_products_are_timed_by_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        def interleave(self, runs: Mapping[str, Callable[[], Any]], repeat: int) -> dict[str, Any]:
+            assert [len(run()) for run in runs.values()] == [128, 512]
+            return {name: Samples(cold=[float(name)]) for name in runs}
+
+    monkeypatch.setattr(on_gpu, "DEVICE", "cpu")
+    monkeypatch.setattr(on_gpu, "PRODUCT_ROWS", (128, 512))
+    monkeypatch.setattr(on_gpu, "give_back", lambda: None)
+    monkeypatch.setattr(on_gpu, "clock", Clock)
+    table = on_gpu.rows_times()
+    assert table.right
+    assert [row.label for row in table.rows] == ["128 rows", "512 rows"]
+    assert table.rows[1].ours == {"ms": 512, "TFLOP/s": pytest.approx(2 * 64 * 64 / 1e9)}
