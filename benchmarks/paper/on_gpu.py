@@ -7,7 +7,7 @@ and else against the first setting's; a table in which one is wrong says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from time import monotonic
 from typing import Any
@@ -28,12 +28,19 @@ Options = Mapping[str, str | int | bool]
 Told = Mapping[str, Mapping[str, float | None]]
 
 
+Run = Callable[[], Any]
+Peers = Callable[[Mapping[str, Any], Any, bool], Mapping[str, Run]]
+"""From a layer's tensors, its edges and whether gradients are wanted, runs by name."""
+
+
 @dataclass(frozen=True)
 class Measured:
-    """Median milliseconds by setting, those without that failed, and whether all results were right."""
+    """Median milliseconds by setting and peer, those without that failed, and whether all results were right; `errors`
+    of the peers that failed."""
 
     ms: Mapping[str, float]
     right: bool
+    errors: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -53,39 +60,52 @@ def give_back() -> None:
     cupy.get_default_memory_pool().free_all_blocks()
 
 
-def in_turns(problem: Any, programs: Mapping[str, Any], check: Callable[[Any], float], most: float) -> Measured:
-    """The programs' times on a problem's inputs, whose results a check gives the errors of: `most` is right."""
+def in_turns(
+    problem: Any,
+    programs: Mapping[str, Any],
+    check: Callable[[Any], float],
+    most: float,
+    exact: Mapping[str, Any] | None = None,
+    peers: Mapping[str, Run] | None = None,
+) -> Measured:
+    """The programs' times on a problem's inputs, whose results a check gives the errors of: `most` is right. Gradients
+    are held against `exact` ones, or else against the first setting's. What of the peers fails is no fault of ours."""
     from benchmarks._gpu_measuring import bind, outcome
 
-    runs: dict[str, Callable[[], Any]] = {}
-    right, first = True, None
+    runs: dict[str, Run] = {}
+    right, first = True, dict(exact or {})
     for name, program in programs.items():
         own = replace(problem, program=program)
         bound = bind(own)
         bound.launch()
         result, gradients = outcome(own, bound)
         found = {"": result, **gradients}
-        first = first or {key: value.clone() for key, value in found.items()}
-        right = right and check(result) <= most and all(_apart(found[key], first[key]) <= ALIKE for key in first)
+        first = {key: value.clone() for key, value in found.items()} | first
+        right = right and check(result) <= most and all(apart(found[key], first[key]) <= ALIKE for key in first)
         runs[name] = bound.launch
-    times = clock().interleave(runs, REPEAT)
+    times = clock().interleave({**runs, **(peers or {})}, REPEAT)
     told = {name: samples.to_json() for name, samples in times.items()}
-    failed = any("error" in each for each in told.values())
-    return Measured({name: each["ms"] for name, each in told.items() if "ms" in each}, right and not failed)
+    errors = {name: each["error"] for name, each in told.items() if "error" in each}
+    ms = {name: each["ms"] for name, each in told.items() if "ms" in each}
+    return Measured(ms, right and not errors.keys() & runs.keys(), errors)
 
 
-def _apart(got: Any, want: Any) -> float:
+def apart(got: Any, want: Any) -> float:
     """The norm of the difference over that of the values, in float64."""
     difference = (got - want).double().norm()
     return float(difference / want.double().norm().clamp(min=1e-30))
 
 
 def layer_times(
-    layer: str, data: str, sizes: Mapping[str, int], settings: Mapping[str, Options], grad: bool
+    layer: str,
+    data: str,
+    sizes: Mapping[str, int],
+    settings: Mapping[str, Options],
+    grad: bool,
+    peers: Peers = lambda tensors, edges, grad: {},
 ) -> Measured:
-    """A layer's times on a graph under each of some settings."""
+    """A layer's times on a graph under each of some settings, beside those of peers."""
     from benchmarks._gpu_inputs import drawn, relational_graph
-    from benchmarks._gpu_peers import LAYERS
     from benchmarks._gpu_rows import LAYER_TOLERANCE, Problem, relative_error
 
     structure, edges = relational_graph(data, "", DEVICE)
@@ -94,12 +114,32 @@ def layer_times(
     programs = {name: layer_program(layer, fixed, grad, tuple(chosen.items())) for name, chosen in settings.items()}
     first = next(iter(programs.values()))
     tensors = drawn(first.graph, structure.counts, DEVICE)
-    want = None
-    if len(edges.src) <= EXACT_EDGES:
-        want = LAYERS[layer]({name: tensor.double() for name, tensor in tensors.items()}, edges)
+    exact = exactly(layer, first.graph, tensors, edges) if len(edges.src) <= EXACT_EDGES else {}
+    want = exact.pop("", None)
     problem = Problem(first, structure, tensors, {}, lambda *_: 0.0)
-    most = LAYER_TOLERANCE
-    return in_turns(problem, programs, lambda got: 0.0 if want is None else relative_error(got, want), most)
+
+    def check(got: Any) -> float:
+        return 0.0 if want is None else relative_error(got, want)
+
+    return in_turns(problem, programs, check, LAYER_TOLERANCE, exact, peers(tensors, edges, grad))
+
+
+def exactly(layer: str, graph: Any, tensors: Mapping[str, Any], edges: Any) -> dict[str, Any]:
+    """A layer's result in float64, by "", and the gradients that its program has, by tensor."""
+    import torch
+
+    from benchmarks._gpu_peers import LAYERS
+    from explorer.runtime.encode.layers import upstream_names
+
+    wanted = [name for name, _ in graph.gradients]
+    given = {name: tensor.double().requires_grad_(name in wanted) for name, tensor in tensors.items()}
+    with torch.set_grad_enabled(bool(wanted)):
+        result = LAYERS[layer](given, edges)
+    if not wanted:
+        return {"": result}
+    (upstream,) = upstream_names(graph)
+    gradients = torch.autograd.grad(result, [given[name] for name in wanted], given[upstream])
+    return {"": result.detach(), **dict(zip(wanted, gradients, strict=True))}
 
 
 @cache
