@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="what ours stands beside is PyTorch,
 import explorer  # noqa: E402
 from benchmarks import _gpu_measuring  # noqa: E402
 from benchmarks._gpu_inputs import relational_graph  # noqa: E402
+from benchmarks._gpu_timing import Samples, first_line  # noqa: E402
 from benchmarks.paper import beside, breakdown, hector, hector_on_gpu, on_gpu, peak  # noqa: E402
 from benchmarks.paper.figure import Row  # noqa: E402
 from benchmarks.paper.measured_rows import MeasuredRows  # noqa: E402
@@ -161,13 +162,27 @@ def test_kernels_are_products_or_traversals_or_look_at_the_graph() -> None:
     assert any(name.startswith("RGAT_3") for name in found[breakdown.TRAVERSAL])
 
 
-def test_a_layers_run_is_taken_apart(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the pretended device a launch takes what it is said to take, and computes nothing until the last."""
+class Clock:
+    """Of the pretended device, on which a launch takes what it is said to take."""
 
-    class Clock:
-        def sample(self, run: Callable[[], Any], cold: bool) -> float:
-            run()
-            return 0.25
+    def sample(self, run: Callable[[], Any], cold: bool) -> float:
+        run()
+        return 0.25
+
+    def interleave(self, runs: Runs, repeat: int) -> dict[str, Samples]:
+        found = {}
+        for place, (name, run) in enumerate(runs.items(), 1):
+            try:
+                run()
+                found[name] = Samples([float(place)])
+            except ZeroDivisionError as error:
+                found[name] = Samples(error=first_line(error))
+        return found
+
+
+@pytest.fixture
+def device(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The pretended device, whose arrays are tensors of this processor."""
 
     def outcome(problem: Any, bound: Any) -> Any:
         result, gradients = bound.results()
@@ -181,22 +196,44 @@ def test_a_layers_run_is_taken_apart(fake_cuda: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(on_gpu, "clock", Clock)
     monkeypatch.setattr(breakdown, "synchronize", lambda: None)
     monkeypatch.setattr(_gpu_measuring, "outcome", outcome)
+    return fake_cuda
+
+
+def test_a_layers_run_is_taken_apart(device: Any) -> None:
     table = breakdown.figure_9("rgat", {}, ["tiny"], {name: hector.OPTIONS[name] for name in ("U", "C+R")})
     assert [row.label for row in table.rows] == ["tiny, U", "tiny, C+R"], table.note
     assert table.right
     for row in table.rows:
         assert row.ours["kernels"] == row.ours[breakdown.GEMM] + row.ours[breakdown.TRAVERSAL] > 0
-    (row,) = breakdown.spent_table(
-        [("tiny", "rgat", "tiny", hector.OPTIONS["U"], False)],
-        hector.SIZES,
-        (*breakdown.BY_KERNEL, *breakdown.LAUNCHED, *breakdown.PREPARED),
-        "",
-    ).rows
-    kinds = breakdown.kinds_of(on_gpu.layer_program("rgat", (), False, tuple(hector.OPTIONS["U"].items())).compilation)
-    assert row.ours[breakdown.INSPECTORS] == 0.25 * list(kinds.values()).count(breakdown.INSPECTORS) > 0
+
+
+def test_launching_and_preparation_are_told_of_training_too(device: Any) -> None:
+    columns = (*breakdown.BY_KERNEL, *breakdown.LAUNCHED, *breakdown.PREPARED)
+    case = ("tiny", "rgcn", "tiny", hector.OPTIONS["C"], True)
+    table = breakdown.spent_table([case], hector.SIZES, columns, "")
+    assert table.right, table.note
+    (row,) = table.rows
+    program = on_gpu.layer_program("rgcn", (), True, tuple(hector.OPTIONS["C"].items()))
+    kinds = list(breakdown.kinds_of(program.compilation).values())
+    assert row.ours[breakdown.INSPECTORS] == 0.25 * kinds.count(breakdown.INSPECTORS) > 0
     assert row.ours["one by one: wall"] >= row.ours["one by one: host"] > 0
     assert 0 < row.ours["API, %"] < 100
     assert row.ours["index work, host"] > 0
+    device.spoils = True
+    assert not breakdown.spent_table([case], hector.SIZES, columns, "").right
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_peer_that_fails_is_no_fault_and_wrong_results_are(device: Any, wrong: bool) -> None:
+    device.spoils = wrong
+
+    def peers(tensors: Any, edges: Any, grad: bool) -> Runs:
+        return {"fails": lambda: 1 / 0, "works": lambda: None}
+
+    found = on_gpu.layer_times("rgcn", "tiny", {}, {"U": hector.OPTIONS["U"]}, True, peers)
+    assert found.ms == {"U": 1.0, "works": 3.0}
+    assert found.errors == {"fails": "ZeroDivisionError: division by zero"}
+    assert found.right is not wrong
 
 
 def test_peaks_stand_beside_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
