@@ -152,9 +152,17 @@ def layer_program(
     return LayerRow(name=layer, model=layer).compiled(f"rgnn/{layer}", dict(sizes), grad=grad, **dict(options))
 
 
-def speed_ups(layer: str, sizes: Mapping[str, int], settings: Mapping[str, Options], grad: bool, told: Told) -> Table:
+def speed_ups(
+    layer: str,
+    sizes: Mapping[str, int],
+    settings: Mapping[str, Options],
+    grad: bool,
+    told: Told,
+    drafts: Told | None = None,
+) -> Table:
     """A layer's time in the first setting, and how many times as fast the others are, on the graphs that something is
-    published of: by graph and setting, None where the paper's code had no room."""
+    published of: by graph and setting, None where the paper's code had no room. What PIGEON, the paper's draft, has of
+    a graph stands in a row of its own."""
     plain, *others = settings
     columns = (f"{plain}, ms", *(f"speed, {setting}" for setting in others))
     began, rows, right, left_out = monotonic(), list[Row](), True, list[str]()
@@ -169,6 +177,10 @@ def speed_ups(layer: str, sizes: Mapping[str, int], settings: Mapping[str, Optio
         ours |= {f"speed, {name}": found.ms[plain] / found.ms[name] for name in known}
         theirs = {f"speed, {name}": speed for name, speed in published.items() if speed is not None}
         rows.append(Row(data, ours, theirs))
+        if data in (drafts or {}):
+            speeds = {f"speed, {name}": ours[f"speed, {name}"] for name in known}
+            published = {f"speed, {name}": speed for name, speed in (drafts or {})[data].items() if speed is not None}
+            rows.append(Row(f"{data}, PIGEON's Table 5", speeds, published))
     note = (
         f"Medians of {REPEAT} with cold caches, of kernels that are compiled once for all graphs; the paper's are of an"
         " RTX 3090. What is plain here is fused as well, so that less is left to gain."
