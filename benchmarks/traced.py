@@ -171,7 +171,7 @@ def work(wanted: Sequence[str], arguments: argparse.Namespace, done: Any, compil
         with device.open("w") as alone:
             fcntl.flock(alone, fcntl.LOCK_EX)
             for kind, sides in runs.items():
-                row |= {f"{kind} {side}": ms for side, ms in _interleaved(sides).items()}
+                row |= {f"{kind} {side}": ms for side, ms in interleaved(sides).items()}
         done.put({"module": name, **row})
 
 
@@ -246,21 +246,22 @@ def _differs(ours: Sequence[Any], theirs: Sequence[Any]) -> float | None:
     return worst if worst > TOLERANCE else None
 
 
-def _interleaved(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
+def interleaved(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
     """Milliseconds of a call in a row of them, the median of turns."""
     counts = {}
     for name, run in runs.items():
         for _ in range(3):
             run()
-        counts[name] = max(3, min(200, int(TURN_SECONDS / _seconds(run, 5))))
+        counts[name] = max(3, min(200, int(TURN_SECONDS / seconds(run, 5))))
     samples: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(TURNS):
         for name, run in runs.items():
-            samples[name].append(1e3 * _seconds(run, counts[name]))
+            samples[name].append(1e3 * seconds(run, counts[name]))
     return {name: median(each) for name, each in samples.items()}
 
 
-def _seconds(run: Callable[[], Any], count: int) -> float:
+def seconds(run: Callable[[], Any], count: int) -> float:
+    """Of a call in a row of so many, from its start to when the device is done."""
     import torch
 
     torch.cuda.synchronize()

@@ -6,12 +6,12 @@ Hector's Tables 3 and 5 and its §4.3, and of PIGEON's Table 1 and §2.3; dimens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any
 
 from benchmarks import memory
-from benchmarks.paper import on_gpu, profiled
+from benchmarks.paper import hector_on_gpu, on_gpu, profiled
 from benchmarks.paper.counters import Case
 from benchmarks.paper.figure import Figure, Paper, Published, Row, Table
 from explorer.runtime.data.graphs import graph_counts
@@ -20,6 +20,9 @@ GRAPHS = ("aifb", "am", "bgs", "biokg", "fb15k", "mag", "mutag", "wikikg2")
 SIZES: dict[str, dict[str, int]] = {"rgcn": {}, "rgat": {}, "hgt": {"H": 1, "D": 64}}
 SETTINGS = {"U": (False, False), "C": (False, True), "R": (True, False), "C+R": (True, True)}
 """Of reorder and compact."""
+OPTIONS: dict[str, on_gpu.Options] = {
+    name: {"reorder": reorder, "compact": compact} for name, (reorder, compact) in SETTINGS.items()
+}
 GIB = 2**30
 
 
@@ -222,13 +225,17 @@ def _choices(layer: str, task: str) -> str:
 
 def speeds_5(layer: str, task: str) -> Table:
     """Table 5 as times, where there is a GPU."""
-    settings: dict[str, on_gpu.Options] = {
-        name: {"reorder": reorder, "compact": compact} for name, (reorder, compact) in SETTINGS.items()
-    }
     kinds = tuple(setting for setting in SETTINGS if setting != "U")
     told = {data: dict(zip(kinds, speeds, strict=True)) for data, speeds in SPEEDUPS[layer, task].items()}
-    small_first = {data: told[data] for data in sorted(told, key=lambda data: set_sizes(data)["edge"])}
-    return on_gpu.speed_ups(layer, SIZES[layer], settings, task == "training", small_first)
+    pigeon = hector_on_gpu.PIGEON_5[layer, task]
+    drafts = {data: dict(zip(kinds, speeds, strict=True)) for data, speeds in pigeon.items()}
+    small_first = {data: told[data] for data in _by_size(told)}
+    return on_gpu.speed_ups(layer, SIZES[layer], OPTIONS, task == "training", small_first, drafts)
+
+
+def _by_size(graphs: Iterable[str]) -> list[str]:
+    """The graphs of the fewest edges first."""
+    return sorted(graphs, key=lambda data: set_sizes(data)["edge"])
 
 
 def figure_11() -> Table:
@@ -274,7 +281,7 @@ def _speeds_5() -> tuple[Figure, ...]:
         _figure(
             f"speeds5-{layer}-{task}",
             f"Table 5: {layer.upper()}, {task}, as times",
-            [22, 23],
+            [21, 22, 23],
             None,
             "a GPU, with PyTorch and CuPy.",
             partial(speeds_5, layer, task),
@@ -312,9 +319,11 @@ PAPER = Paper(
         _figure("memory", "Table 5's settings: memory of each", [13, 25, 28], memory_table),
         *_tables_5(),
         *_speeds_5(),
-        _figure("fig3", "Figures 3 and 9: time by kernel", [24], None, "a GPU and its profiler."),
-        _figure(
-            "fig8", "Figure 8 and Table 4: beside other systems", [19, 20, 21], None, "a GPU, and the other systems."
+        *hector_on_gpu.figures(
+            SIZES,
+            OPTIONS,
+            _by_size(GRAPHS),
+            lambda layer, data, setting, grad: _held(account(layer, data, setting, grad)),
         ),
         _figure(
             "fig11",

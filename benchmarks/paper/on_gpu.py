@@ -29,9 +29,15 @@ Runs = Mapping[str, Callable[[], Any]]
 Told = Mapping[str, Mapping[str, float | None]]
 
 
+Run = Callable[[], Any]
+Peers = Callable[[Mapping[str, Any], Any, bool], Mapping[str, Run]]
+"""From a layer's tensors, its edges and whether gradients are wanted, runs by name."""
+
+
 @dataclass(frozen=True)
 class Measured:
-    """Median milliseconds by setting, whether all results were right, and what went wrong with those that failed."""
+    """Median milliseconds by setting and peer, those without that failed, and whether all results were right; `errors`
+    of the peers that failed."""
 
     ms: Mapping[str, float]
     right: bool
@@ -104,25 +110,30 @@ def give_back() -> None:
 
 
 def in_turns(
-    problem: Any, programs: Mapping[str, Any], check: Callable[[Any], float], most: float, peers: Runs | None = None
+    problem: Any,
+    programs: Mapping[str, Any],
+    check: Callable[[Any], float],
+    most: float,
+    exact: Mapping[str, Any] | None = None,
+    peers: Runs | None = None,
 ) -> Measured:
-    """The programs' times on a problem's inputs, whose results a check gives the errors of: `most` is right. Peers take
-    turns with them, and may fail."""
+    """The programs' times on a problem's inputs, whose results a check gives the errors of: `most` is right. Gradients
+    are held against `exact` ones, or else against the first setting's. What of the peers fails is no fault of ours."""
     from benchmarks._gpu_measuring import bind, outcome
 
-    runs: dict[str, Callable[[], Any]] = {}
-    right, first = True, None
+    runs: dict[str, Run] = {}
+    right, first = True, dict(exact or {})
     for name, program in programs.items():
         own = replace(problem, program=program)
         bound = bind(own)
         bound.launch()
         result, gradients = outcome(own, bound)
         found = {"": result, **gradients}
-        first = first or {key: value.clone() for key, value in found.items()}
+        first = {key: value.clone() for key, value in found.items()} | first
         right = right and check(result) <= most and all(apart(found[key], first[key]) <= ALIKE for key in first)
         runs[name] = bound.launch
-    found = timed({**runs, **(peers or {})})
-    return replace(found, right=right and not found.errors.keys() & runs.keys())
+    times = timed({**runs, **(peers or {})})
+    return replace(times, right=right and not times.errors.keys() & runs.keys())
 
 
 def timed(runs: Runs) -> Measured:
@@ -139,11 +150,15 @@ def apart(got: Any, want: Any) -> float:
 
 
 def layer_times(
-    layer: str, data: str, sizes: Mapping[str, int], settings: Mapping[str, Options], grad: bool
+    layer: str,
+    data: str,
+    sizes: Mapping[str, int],
+    settings: Mapping[str, Options],
+    grad: bool,
+    peers: Peers = lambda tensors, edges, grad: {},
 ) -> Measured:
-    """A layer's times on a graph under each of some settings."""
+    """A layer's times on a graph under each of some settings, beside those of peers."""
     from benchmarks._gpu_inputs import drawn, relational_graph
-    from benchmarks._gpu_peers import LAYERS
     from benchmarks._gpu_rows import LAYER_TOLERANCE, Problem, relative_error
 
     structure, edges = relational_graph(data, "", DEVICE)
@@ -152,12 +167,32 @@ def layer_times(
     programs = {name: layer_program(layer, fixed, grad, tuple(chosen.items())) for name, chosen in settings.items()}
     first = next(iter(programs.values()))
     tensors = drawn(first.graph, structure.counts, DEVICE)
-    want = None
-    if len(edges.src) <= EXACT_EDGES:
-        want = LAYERS[layer]({name: tensor.double() for name, tensor in tensors.items()}, edges)
+    exact = exactly(layer, first.graph, tensors, edges) if len(edges.src) <= EXACT_EDGES else {}
+    want = exact.pop("", None)
     problem = Problem(first, structure, tensors, {}, lambda *_: 0.0)
-    most = LAYER_TOLERANCE
-    return in_turns(problem, programs, lambda got: 0.0 if want is None else relative_error(got, want), most)
+
+    def check(got: Any) -> float:
+        return 0.0 if want is None else relative_error(got, want)
+
+    return in_turns(problem, programs, check, LAYER_TOLERANCE, exact, peers(tensors, edges, grad))
+
+
+def exactly(layer: str, graph: Any, tensors: Mapping[str, Any], edges: Any) -> dict[str, Any]:
+    """A layer's result in float64, by "", and the gradients that its program has, by tensor."""
+    import torch
+
+    from benchmarks._gpu_peers import LAYERS
+    from explorer.runtime.encode.layers import upstream_names
+
+    wanted = [name for name, _ in graph.gradients]
+    given = {name: tensor.double().requires_grad_(name in wanted) for name, tensor in tensors.items()}
+    with torch.set_grad_enabled(bool(wanted)):
+        result = LAYERS[layer](given, edges)
+    if not wanted:
+        return {"": result}
+    (upstream,) = upstream_names(graph)
+    gradients = torch.autograd.grad(result, [given[name] for name in wanted], given[upstream])
+    return {"": result.detach(), **dict(zip(wanted, gradients, strict=True))}
 
 
 @cache
@@ -170,9 +205,17 @@ def layer_program(
     return LayerRow(name=layer, model=layer).compiled(f"rgnn/{layer}", dict(sizes), grad=grad, **dict(options))
 
 
-def speed_ups(layer: str, sizes: Mapping[str, int], settings: Mapping[str, Options], grad: bool, told: Told) -> Table:
+def speed_ups(
+    layer: str,
+    sizes: Mapping[str, int],
+    settings: Mapping[str, Options],
+    grad: bool,
+    told: Told,
+    drafts: Told | None = None,
+) -> Table:
     """A layer's time in the first setting, and how many times as fast the others are, on the graphs that something is
-    published of: by graph and setting, None where the paper's code had no room."""
+    published of: by graph and setting, None where the paper's code had no room. What PIGEON, the paper's draft, has of
+    a graph stands in a row of its own."""
     plain, *others = settings
     columns = (f"{plain}, ms", *(f"speed, {setting}" for setting in others))
     began, rows, right, left_out = monotonic(), list[Row](), True, list[str]()
@@ -187,6 +230,10 @@ def speed_ups(layer: str, sizes: Mapping[str, int], settings: Mapping[str, Optio
         ours |= {f"speed, {name}": found.ms[plain] / found.ms[name] for name in known}
         theirs = {f"speed, {name}": speed for name, speed in published.items() if speed is not None}
         rows.append(Row(data, ours, theirs))
+        if data in (drafts or {}):
+            speeds = {f"speed, {name}": ours[f"speed, {name}"] for name in known}
+            published = {f"speed, {name}": speed for name, speed in (drafts or {})[data].items() if speed is not None}
+            rows.append(Row(f"{data}, PIGEON's Table 5", speeds, published))
     note = (
         f"Medians of {REPEAT} with cold caches, of kernels that are compiled once for all graphs; the paper's are of an"
         " RTX 3090. What is plain here is fused as well, so that less is left to gain."

@@ -120,9 +120,9 @@ class GpuProgram:
                     shape = shape_of(buffer, sizes)
                     on_device[buffer.name] = cupy_module().ndarray(shape, _element_type(buffer), memptr=place_of)
             bound = tuple(self._launches(on_device, sizes))
-            launches = _run_once(bound)
+            inspectors, launches = _run_once(bound)
         given_bytes = sum(on_device[buffer.name].nbytes for buffer in given)
-        return BoundProgram(self, on_device, launches, placed.total, given_bytes)
+        return BoundProgram(self, on_device, launches, placed.total, given_bytes, inspectors)
 
     def _launches(self, arrays: Mapping[str, DeviceArray], sizes: Mapping[str, int]) -> list[BoundLaunch]:
         """The launches of a run, those of no blocks left out: CUDA refuses a grid of none."""
@@ -144,17 +144,17 @@ class GpuProgram:
         return function
 
 
-def _run_once(bound: tuple[BoundLaunch, ...]) -> tuple[BoundLaunch, ...]:
-    """Runs the launches that are to run once, and gives the others, with the blocks that have something to do where
-    that has been counted."""
-    once = [each for each in bound if each.launch.once]
+def _run_once(bound: tuple[BoundLaunch, ...]) -> tuple[tuple[BoundLaunch, ...], tuple[BoundLaunch, ...]]:
+    """Runs the launches that are to run once, and gives them and the others, with the blocks that have something to do
+    where that has been counted."""
+    once = tuple(each for each in bound if each.launch.once)
     for each in once:
         each.run(None)
     if once:  # later launches may be on another stream
         cupy_module().cuda.get_current_stream().synchronize()
     counted = {name: array for each in once for name, array in each.arrays.items() if name in each.launch.writes}
     others = [_busy(each, counted) for each in bound if not each.launch.once]
-    return tuple(each for each in others if each.grid[0])
+    return once, tuple(each for each in others if each.grid[0])
 
 
 def _busy(bound: BoundLaunch, counted: Mapping[str, DeviceArray]) -> BoundLaunch:
@@ -196,13 +196,14 @@ class BoundLaunch:
 @dataclass(frozen=True, eq=False)
 class BoundProgram:
     """Kernels with their arrays on the device. `made_bytes` is what was allocated for what they make, `given_bytes`
-    what the arrays of the caller take."""
+    what the arrays of the caller take, `inspectors` the kernels that needed to run but once, and have."""
 
     program: GpuProgram
     arrays: Mapping[str, DeviceArray]
     launches: tuple[BoundLaunch, ...]
     made_bytes: int
     given_bytes: int
+    inspectors: tuple[BoundLaunch, ...] = ()
 
     @cached_property
     def _replayed(self) -> Replayed:
