@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,9 +73,31 @@ def test_a_side_that_is_off_is_found(network: networks.Network) -> None:
         return errors(Training(forward, x, labels, learnt), Training(exactly, x.double(), labels, learnt), 3)
 
     assert found(plain).right
-    off = found(lambda x, learnt: 1.001 * plain(x, learnt))
+    off = found(replace(plain, second=lambda x, learnt: 1.001 * plain.second(x, learnt)))
     assert off.logits > 1e-4
     assert not off.right
+    # Right forward, and wrong backward alone.
+    made = network.between
+    off = found(replace(plain, between=lambda rows: made(0.9 * rows + 0.1 * rows.detach())))
+    assert off.logits < 1e-4
+    assert not off.right
+
+
+def test_gradients_are_of_the_side_of_0_that_rounding_left_an_element_on() -> None:
+    tiny = 1e-9
+    both = [
+        networks.Forward(lambda x, _, sign=sign: x + sign * tiny, lambda x, learnt: x @ learnt["W"], torch.relu)
+        for sign in (-1, 1)
+    ]
+    side, exact = (replace(each, between=torch.nn.functional.relu) for each in both)
+    x, labels = torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1])
+    learnt: networks.Learnt = [{}, {"W": torch.eye(2)}]
+    bent = exact.bent_as(side, x, learnt)
+    hidden = x.clone().requires_grad_()
+    bent(hidden, learnt).sum().backward()
+    assert hidden.grad is not None
+    assert hidden.grad.tolist() == [[0, 1], [1, 0]], "the exact ones are above 0 throughout"
+    assert errors(Training(side, x, labels, learnt), Training(exact, x.double(), labels, learnt), 2).right
 
 
 def test_each_kind_of_error_is_wrong() -> None:
