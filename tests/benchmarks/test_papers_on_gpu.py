@@ -13,8 +13,10 @@ pytest.importorskip("torch")
 from benchmarks import _gpu_peers, _gpu_rows, papers
 from benchmarks._gpu_inputs import relational_graph
 from benchmarks._gpu_timing import Samples
-from benchmarks.paper import gsparse, hector, hector_on_gpu, on_gpu
-from benchmarks.paper.on_gpu import Measured
+from benchmarks.paper import gsparse, hector
+from benchmarks.paper.measured import hector_figures, on_gpu
+from benchmarks.paper.measured import rows as timed_rows
+from benchmarks.paper.measured.on_gpu import Measured
 
 
 @pytest.fixture
@@ -28,6 +30,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, list[str], Callabl
         programs: Mapping[str, Any],
         check: Callable[[Any], float],
         most: float,
+        *,
         exact: Any = None,
         peers: Any = None,
     ) -> Measured:
@@ -59,15 +62,15 @@ def test_table_5_takes_each_setting_of_each_graph(
     assert row.ours == {"U, ms": 1.0, "speed, C": 1 / 2, "speed, R": 1 / 3, "speed, C+R": 1 / 4}
     assert row.published == {"speed, C": 0.8, "speed, C+R": 0.84}
     assert draft.ours == {name: speed for name, speed in row.ours.items() if name != "U, ms"}
-    assert tuple(draft.published.values()) == hector_on_gpu.PIGEON_5[layer, task]["aifb"]
+    assert tuple(draft.published.values()) == hector_figures.PIGEON_5[layer, task]["aifb"]
     assert table.source == "measured"
 
 
 def test_graphs_for_which_no_time_is_left_are_named(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_gpu, "SECONDS", -1.0)
+    monkeypatch.setattr(timed_rows, "SECONDS", -1.0)
     table = on_gpu.speed_ups("rgat", {}, {"U": {}}, False, {"aifb": {}, "mag": {}})
     assert not table.rows
-    assert "aifb, mag" in table.note
+    assert "Left out, after -1 s: aifb; mag." in table.note
 
 
 def test_tiles_and_lanes_are_those_that_are_counted(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +98,10 @@ def test_a_figure_that_fails_says_so_and_the_others_are_made(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(papers, "missing_gpu", lambda: "")
-    monkeypatch.setattr(on_gpu, "layer_times", lambda *_: 1 / 0)
-    assert papers.main(["hector", "table3", "fig11", "--json"]) == 1
+    monkeypatch.setattr(on_gpu, "give_back", lambda: 1 / 0)
+    assert papers.main(["hector", "table3", "cublas", "--json"]) == 1
     found = {each["figure"]: each for each in json.loads(capsys.readouterr().out)["papers"]["hector"]}
-    assert found["fig11"]["needs"].startswith("it failed on the GPU: ZeroDivisionError")
+    assert found["cublas"]["needs"].startswith("it failed on the GPU: ZeroDivisionError")
     assert "rows" in found["table3"]
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from benchmarks.paper import beside, breakdown, on_gpu, peak
-from benchmarks.paper.figure import Figure, Table
+from benchmarks.paper.figure import NEEDS_GPU, Figure, Table
+from benchmarks.paper.measured import beside, breakdown, on_gpu, peak
 
-NEEDS = "a GPU, with PyTorch and CuPy."
 FIGURE_3, FIGURE_9, COMPILED = ("fb15k", "mutag"), ("fb15k", "am"), "aifb"
 BEST, PLAIN = "C+R", "U"
 SPEEDS: dict[str, beside.Told] = {
@@ -115,4 +114,4 @@ def figures(
 
 
 def _figure(name: str, title: str, entries: Sequence[int], on_device: Callable[[], Table]) -> Figure:
-    return Figure.of("hector", name, title, entries, None, NEEDS, on_device)
+    return Figure.of("hector", name, title, entries, None, NEEDS_GPU, on_device)

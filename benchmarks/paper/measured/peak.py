@@ -7,13 +7,13 @@ held: the graph's index arrays, inputs, weights and what kernels make. Needs PyT
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from benchmarks.paper import on_gpu
+from benchmarks._gpu_timing import peak_of
 from benchmarks.paper.figure import Row, Table
-from benchmarks.paper.measured_rows import MeasuredRows
-from explorer.checkout import CHECKOUT
+from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.rows import MeasuredRows
 
 MIB = 2**20
 
@@ -26,7 +26,7 @@ def held(layer: str, data: str, sizes: Mapping[str, int], options: on_gpu.Option
     from benchmarks._gpu_inputs import drawn, relational_graph
 
     encoded, edges = relational_graph(data, "", on_gpu.DEVICE)
-    module = module_of(layer, tuple(sizes.items()), tuple(options.items()))
+    module = on_gpu.module(f"rgnn/{layer}", tuple(sizes.items()), tuple(options.items()))
     given = {name: getattr(edges, name) for name in ("src", "dst", "etype", "ntype")}
     given |= {f"num_{name}s": encoded.counts[name] for name in ("node", "etype", "ntype")}
 
@@ -42,16 +42,9 @@ def held(layer: str, data: str, sizes: Mapping[str, int], options: on_gpu.Option
         return result, leaves
 
     right = _is_right(layer, module.compilation, edges, *run())  # which compiles too, unmeasured
-    return peak_of(run), right
-
-
-@cache
-def module_of(layer: str, sizes: tuple[tuple[str, int], ...], options: tuple[tuple[str, Any], ...]) -> Any:
-    """A layer's module, compiled once for all graphs."""
-    import explorer
-
-    text = (CHECKOUT / "examples" / "rgnn" / f"{layer}.emb").read_text()
-    return explorer.compile(text, sizes=dict(sizes), options=dict(options), on_demand=True).torch()
+    on_gpu.give_back()
+    most, _ = peak_of(run)
+    return most, right
 
 
 def _is_right(layer: str, compilation: Any, edges: Any, result: Any, tensors: Mapping[str, Any]) -> bool:
@@ -63,20 +56,6 @@ def _is_right(layer: str, compilation: Any, edges: Any, result: Any, tensors: Ma
     plain = {name: each.detach() for name, each in tensors.items()}
     exact = on_gpu.exactly(layer, compilation.stages["graph"].program, plain, edges)
     return relative_error(result.detach(), exact[""]) <= LAYER_TOLERANCE
-
-
-def peak_of(run: Callable[[], Any]) -> int:
-    """The most bytes that PyTorch's allocator holds during a call, beyond those before it."""
-    import torch
-
-    on_gpu.give_back()
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    kept = run()
-    torch.cuda.synchronize()
-    del kept
-    return int(torch.cuda.max_memory_allocated()) - before
 
 
 def peaks_table(
@@ -112,7 +91,9 @@ def peaks_table(
             found.add(f"{data}, {'training' if grad else 'inference'}", partial(make, data, grad))
     note = (
         f"{layer.upper()}, 64 to 64, as a module of PyTorch: the most that PyTorch's allocator held, of a graph's index"
-        " arrays, inputs, weights, what kernels make, and gradients; counted are all of these but the index arrays, for"
-        " one program of both passes, where a module has two. The paper's bars are a drawing."
+        " arrays, inputs, weights, what kernels make, and gradients. Counted are inputs, weights and what the kernels"
+        " of loops make, each array freed after its last reader: not index arrays, nor rows that launches hand on where"
+        " products by tiles split a kernel; and a module holds all that its forward pass does until the backward pass"
+        " is done. The paper's bars are a drawing."
     )
-    return Table("measured", columns, found.rows, note + found.note, form=",.1f", right=found.right)
+    return found.table(columns, note, form=",.1f")

@@ -7,14 +7,15 @@ are in both sums (§VII-D: "a copy of the data for the unique entities and relat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.paper import on_gpu
+from benchmarks._gpu_timing import peak_of
 from benchmarks.paper.figure import Row, Table
+from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.rows import MeasuredRows
 
 MODEL = "transr"
 Ids = Mapping[str, Any]
@@ -26,40 +27,30 @@ def table(
     ids_of: Callable[[str, int], Ids], shown: Callable[[str], str], width: int, told: Told, pytorch: Mapping[int, float]
 ) -> Table:
     """By graph and batch the peaks of both. `told` are the published ones of ours, `pytorch` those of PyTorch."""
-    kinds = ("ours", "eager", "share, %")
-    columns = tuple(f"{kind} {size}" for size in pytorch for kind in kinds)
-    attempts, rows = on_gpu.Attempts(), list[Row]()
+    columns = ("ours", "eager", "share, %")
+    found = MeasuredRows()
+
+    def make(label: str, data: str, size: int) -> tuple[list[Row], bool]:
+        ours, eager, right = peaks(ids_of(data, size), width)
+        return [Row(label, beside(ours / 2**30, eager / 2**30), beside(told[data][size], pytorch[size]))], right
+
+    def beside(ours: float, eager: float) -> dict[str, float]:
+        return dict(zip(columns, (ours, eager, 100 * ours / eager), strict=True))
+
     for data, published in told.items():
-        ours: dict[str, float] = {}
-        theirs: dict[str, float] = {}
-        for size, value in published.items():
-            names = [f"{kind} {size}" for kind in kinds]
-            theirs |= dict(zip(names, (value, pytorch[size], 100 * value / pytorch[size]), strict=True))
-            found = attempts.of(f"{data}, {size:,}", partial(peaks, ids_of(data, size), width))
-            if found is not None:
-                gib = found.ours / 2**30, found.eager / 2**30
-                ours |= dict(zip(names, (*gib, 100 * found.ours / found.eager), strict=True))
-        rows.append(Row(shown(data), ours, theirs))
+        for size in published:
+            label = f"{shown(data)}, {size:,}"
+            found.add(label, partial(make, label, data, size))
     note = (
         f"TransR, {width} wide: the most bytes that PyTorch's allocator had given at once, with the batch's unique rows"
         " and matrices, its ids, and all that a score makes. Eager PyTorch copies three rows and a matrix a triple; the"
         " published numbers beside it are the paper's lower bound of that. Counted: table5."
     )
-    return attempts.table(columns, rows, note, "GiB, and %")
+    return found.table(columns, note, "GiB, and %")
 
 
-@dataclass(frozen=True)
-class Peaks:
-    """Bytes at the peaks of both sides, and whether both scores were right."""
-
-    ours: int
-    eager: int
-    right: bool
-    errors: Mapping[str, str] = field(default_factory=dict)
-
-
-def peaks(ids: Ids, width: int) -> Peaks:
-    """Those of a batch's score."""
+def peaks(ids: Ids, width: int) -> tuple[int, int, bool]:
+    """Bytes at the peaks of a batch's score, ours and eager, and whether both scores are right."""
     import torch
 
     from benchmarks._gpu_peers import SCORES
@@ -78,7 +69,7 @@ def peaks(ids: Ids, width: int) -> Peaks:
 
     def ours() -> Any:
         tables, index = given()
-        return module(width)(*index, **tables)
+        return on_gpu.module(f"kge/{MODEL}", width)(*index, **tables)
 
     def eager() -> Any:
         tables, index = given()
@@ -90,7 +81,7 @@ def peaks(ids: Ids, width: int) -> Peaks:
         (held, mine), (copied, theirs) = (peak_of(run) for run in (ours, eager))
         tables, index = given()
         errors = [error_of(scores, tables, index) for scores in (mine, theirs)]
-    return Peaks(held, copied, max(errors) <= TOLERANCES["float32"])
+    return held, copied, max(errors) <= TOLERANCES["float32"]
 
 
 def error_of(scores: Any, tables: Mapping[str, Any], index: Sequence[Any]) -> float:
@@ -103,25 +94,3 @@ def error_of(scores: Any, tables: Mapping[str, Any], index: Sequence[Any]) -> fl
     h, r, t = (each[:CHECKED] for each in index)
     own = {"E": tables["E"].double(), "R": tables["R"][r].double(), "P": tables["P"][r].double()}
     return relative_error(scores[:CHECKED], SCORES[MODEL](own, h, torch.arange(len(r), device=r.device), t))
-
-
-def peak_of(run: Callable[[], Any]) -> tuple[int, Any]:
-    """The bytes that a run has at most beyond what there was, and its result."""
-    import torch
-
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    result = run()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before, result
-
-
-@cache
-def module(width: int) -> Any:
-    """TransR's score as a module that is given its tables."""
-    import explorer
-    from explorer.checkout import CHECKOUT
-
-    text = (CHECKOUT / "examples" / "kge" / f"{MODEL}.emb").read_text()
-    return explorer.compile(text, sizes={"D": width, "K": width}, on_demand=True).torch()

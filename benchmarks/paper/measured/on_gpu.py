@@ -6,13 +6,13 @@ and else against the first setting's; a table in which one is wrong says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from time import monotonic
-from typing import Any, Protocol, TypeVar
+from functools import cache, partial
+from typing import Any
 
 from benchmarks.paper.figure import Row, Table
+from benchmarks.paper.measured.rows import MeasuredRows
 
 DEVICE = "cuda"
 REPEAT = 10
@@ -21,16 +21,14 @@ EXACT_EDGES = 1_000_000
 ALIKE = 1e-3
 """Of two settings' results, the norm of the difference over that of the values: sums in another order, and edges that
 fall to either side of where a slope jumps, leaky ReLU's at 0: one of millions may be a 1,000th of a single element."""
-SECONDS = 40.0
-"""No graph is begun that much after a table's first: a table without it is better than none."""
+COMPILED, COMPILE_SECONDS = "torch.compile", 15
+"""A peer, and what its first call may take, which compiles it."""
 
 Options = Mapping[str, str | int | bool]
-Runs = Mapping[str, Callable[[], Any]]
-Told = Mapping[str, Mapping[str, float | None]]
-
-
 Run = Callable[[], Any]
-Peers = Callable[[Mapping[str, Any], Any, bool], Mapping[str, Run]]
+Runs = Mapping[str, Run]
+Told = Mapping[str, Mapping[str, float | None]]
+Peers = Callable[[Mapping[str, Any], Any, bool], Runs]
 """From a layer's tensors, its edges and whether gradients are wanted, runs by name."""
 
 
@@ -42,54 +40,6 @@ class Measured:
     ms: Mapping[str, float]
     right: bool
     errors: Mapping[str, str] = field(default_factory=dict)
-
-
-class Tried(Protocol):
-    """Whether all results were right, and what went wrong of what is not there."""
-
-    @property
-    def right(self) -> bool: ...
-    @property
-    def errors(self) -> Mapping[str, str]: ...
-
-
-Found = TypeVar("Found", bound=Tried)
-
-
-@dataclass
-class Attempts:
-    """What a table is made of, tried one after another until the table's time is over. What fails is told in `notes`,
-    and nothing else is lost by it."""
-
-    right: bool = True
-    notes: list[str] = field(default_factory=list)
-    began: float = field(default_factory=monotonic)
-
-    @property
-    def spent(self) -> float:
-        """Seconds since the first."""
-        return monotonic() - self.began
-
-    def of(self, label: str, make: Callable[[], Found]) -> Found | None:
-        """What is made, or None."""
-        if self.spent > SECONDS:
-            self.notes.append(f"{label}: left out, after {SECONDS:.0f} s.")
-            return None
-        try:
-            found = make()
-        except Exception as error:
-            self.notes.append(f"{label}: {type(error).__name__}: {error}.")
-            self.right = False
-            return None
-        self.right = self.right and found.right
-        self.notes += [f"{label}: {name}: {text}." for name, text in found.errors.items()]
-        return found
-
-    def table(
-        self, columns: tuple[str, ...], rows: Sequence[Row], note: str, unit: str = "", form: str = ",.2f"
-    ) -> Table:
-        """The table of what was made."""
-        return Table("measured", columns, rows, " ".join([note, *self.notes]), unit, form, right=self.right)
 
 
 @cache
@@ -114,6 +64,7 @@ def in_turns(
     programs: Mapping[str, Any],
     check: Callable[[Any], float],
     most: float,
+    *,
     exact: Mapping[str, Any] | None = None,
     peers: Runs | None = None,
 ) -> Measured:
@@ -174,7 +125,8 @@ def layer_times(
     def check(got: Any) -> float:
         return 0.0 if want is None else relative_error(got, want)
 
-    return in_turns(problem, programs, check, LAYER_TOLERANCE, exact, peers(tensors, edges, grad))
+    theirs = peers(tensors, edges, grad)
+    return in_turns(problem, programs, check, LAYER_TOLERANCE, exact=exact, peers=theirs)
 
 
 def exactly(layer: str, graph: Any, tensors: Mapping[str, Any], edges: Any) -> dict[str, Any]:
@@ -195,6 +147,17 @@ def exactly(layer: str, graph: Any, tensors: Mapping[str, Any], edges: Any) -> d
     return {"": result.detach(), **dict(zip(wanted, gradients, strict=True))}
 
 
+def error_of(
+    layer: str, graph: Any, tensors: Mapping[str, Any], edges: Any, result: Any, gradients: Mapping[str, Any]
+) -> float:
+    """The largest error of a layer's result and gradients against float64, each over the one that it may have."""
+    from benchmarks._gpu_rows import LAYER_TOLERANCE, relative_error
+
+    exact = exactly(layer, graph, tensors, edges)
+    errors = [apart(each, exact[name]) / ALIKE for name, each in gradients.items()]
+    return max([relative_error(result, exact[""]) / LAYER_TOLERANCE, *errors])
+
+
 @cache
 def layer_program(
     layer: str, sizes: tuple[tuple[str, int], ...], grad: bool, options: tuple[tuple[str, Any], ...]
@@ -203,6 +166,19 @@ def layer_program(
     from benchmarks._gpu_rows import LayerRow
 
     return LayerRow(name=layer, model=layer).compiled(f"rgnn/{layer}", dict(sizes), grad=grad, **dict(options))
+
+
+@cache
+def module(path: str, sizes: tuple[tuple[str, int], ...] | int, options: tuple[tuple[str, Any], ...] = ()) -> Any:
+    """An example as a module of PyTorch that is given its tensors, compiled once for all graphs; of one size all its
+    dimensions have it."""
+    import explorer
+    from explorer.checkout import CHECKOUT
+
+    text = (CHECKOUT / "examples" / f"{path}.emb").read_text()
+    if isinstance(sizes, int):
+        sizes = tuple(dict.fromkeys(explorer.compile(text, on_demand=True).sizes, sizes).items())
+    return explorer.compile(text, sizes=dict(sizes), options=dict(options), on_demand=True).torch()
 
 
 def speed_ups(
@@ -217,51 +193,56 @@ def speed_ups(
     published of: by graph and setting, None where the paper's code had no room. What PIGEON, the paper's draft, has of
     a graph stands in a row of its own."""
     plain, *others = settings
-    columns = (f"{plain}, ms", *(f"speed, {setting}" for setting in others))
-    began, rows, right, left_out = monotonic(), list[Row](), True, list[str]()
-    for data, published in told.items():
-        if monotonic() - began > SECONDS:
-            left_out.append(data)
-            continue
-        found = layer_times(layer, data, sizes, settings, grad)
-        right = right and found.right
-        ours = {columns[0]: found.ms[plain]} if plain in found.ms else {}
-        known = [name for name in others if {plain, name} <= found.ms.keys()]
-        ours |= {f"speed, {name}": found.ms[plain] / found.ms[name] for name in known}
-        theirs = {f"speed, {name}": speed for name, speed in published.items() if speed is not None}
-        rows.append(Row(data, ours, theirs))
-        if data in (drafts or {}):
-            speeds = {f"speed, {name}": ours[f"speed, {name}"] for name in known}
-            published = {f"speed, {name}": speed for name, speed in (drafts or {})[data].items() if speed is not None}
-            rows.append(Row(f"{data}, PIGEON's Table 5", speeds, published))
+    speed_of = {setting: f"speed, {setting}" for setting in others}
+    columns = (f"{plain}, ms", *speed_of.values())
+    found = MeasuredRows()
+
+    def make(data: str) -> tuple[list[Row], bool]:
+        times = layer_times(layer, data, sizes, settings, grad)
+        ours = {columns[0]: times.ms[plain]} if plain in times.ms else {}
+        known = [name for name in others if {plain, name} <= times.ms.keys()]
+        speeds = {speed_of[name]: times.ms[plain] / times.ms[name] for name in known}
+        rows = [Row(data, {**ours, **speeds}, published(told[data]))]
+        if drafts and data in drafts:
+            rows.append(Row(f"{data}, PIGEON's Table 5", speeds, published(drafts[data])))
+        return rows, times.right
+
+    def published(speeds: Mapping[str, float | None]) -> dict[str, float]:
+        return {speed_of[name]: speed for name, speed in speeds.items() if speed is not None}
+
+    for data in told:
+        found.add(data, partial(make, data))
     note = (
         f"Medians of {REPEAT} with cold caches, of kernels that are compiled once for all graphs; the paper's are of an"
         " RTX 3090. What is plain here is fused as well, so that less is left to gain."
     )
-    note += f" Left out, after {SECONDS:.0f} s: {', '.join(left_out)}." if left_out else ""
-    return Table("measured", columns, rows, note, "plain over optimised", ".3f", right=right)
+    return found.table(columns, note, "plain over optimised", ".3f")
 
 
 def by_dimension(layers: Mapping[str, Callable[[int], Mapping[str, int]]], data: str) -> Table:
     """Hector's Figure 11: times at 32, 64 and 128, and over those at half the dimension."""
     dims = (32, 64, 128)
     columns = (*(f"{dim}, ms" for dim in dims), *(f"{dim} over {dim // 2}" for dim in dims[1:]))
-    rows, right = [], True
-    for layer, sizes in layers.items():
+    both = {"C+R": {"reorder": True, "compact": True}}
+    found = MeasuredRows()
+
+    def make(label: str, layer: str, grad: bool) -> tuple[list[Row], bool]:
+        times = {dim: layer_times(layer, data, layers[layer](dim), both, grad) for dim in dims}
+        ms = {dim: each.ms["C+R"] for dim, each in times.items() if each.ms}
+        ours = {f"{dim}, ms": value for dim, value in ms.items()}
+        both_known = [dim for dim in dims[1:] if {dim, dim // 2} <= ms.keys()]
+        ours |= {f"{dim} over {dim // 2}": ms[dim] / ms[dim // 2] for dim in both_known}
+        return [Row(label, ours)], all(each.right for each in times.values())
+
+    for layer in layers:
         for grad, task in ((False, "inference"), (True, "training")):
-            both = {"reorder": True, "compact": True}
-            found = {dim: layer_times(layer, data, sizes(dim), {"C+R": both}, grad) for dim in dims}
-            right = right and all(each.right for each in found.values())
-            ms = {dim: each.ms["C+R"] for dim, each in found.items() if each.ms}
-            ours = {f"{dim}, ms": value for dim, value in ms.items()}
-            both_known = [dim for dim in dims[1:] if {dim, dim // 2} <= ms.keys()]
-            ours |= {f"{dim} over {dim // 2}": ms[dim] / ms[dim // 2] for dim in both_known}
-            rows.append(Row(f"{layer.upper()}, {task}", ours))
+            label = f"{layer.upper()}, {task}"
+            found.add(label, partial(make, label, layer, grad))
     note = (
         f"On {data}, compact and reordered, medians of {REPEAT} with cold caches. The paper says that doubling the"
         " dimensions takes less than twice the time; its bars are a drawing; Figure 12's IPC is in `fig12-rgat-bgs`."
     )
-    return Table("measured", columns, rows, note, form=",.3f", right=right)
+    return found.table(columns, note, form=",.3f")
 
 
 def sparse_times(model: str, size: int, settings: Mapping[str, Options]) -> Measured:
@@ -293,16 +274,19 @@ def lane_times() -> Table:
     """G-Sparse's lane widths of SDDMM (Algorithm 3) as times, by the features of a row."""
     lanes = (2, 4, 8, 16, 32)
     columns = tuple(f"kLaneWidth = {width}, ms" for width in lanes)
-    rows, right = [], True
+    found = MeasuredRows()
+
+    def make(label: str, size: int) -> tuple[list[Row], bool]:
+        times = sparse_times("sddmm", size, {f"kLaneWidth = {width}, ms": {"lanes": width} for width in lanes})
+        return [Row(label, times.ms)], times.right
+
     for size in (8, 32, 128, 256):
-        found = sparse_times("sddmm", size, {f"kLaneWidth = {width}, ms": {"lanes": width} for width in lanes})
-        right = right and found.right
-        rows.append(Row(f"{size} features", found.ms))
+        found.add(f"{size} features", partial(make, f"{size} features", size))
     note = (
         f"SDDMM of arxiv's counts, degrees of a power law; medians of {REPEAT} with cold caches. The excerpt's Table IV"
         " has no numbers that could stand beside these."
     )
-    return Table("measured", columns, rows, note, form=",.4f", right=right)
+    return found.table(columns, note, form=",.4f")
 
 
 PRODUCT_ROWS = tuple(2**power for power in range(17, 24))
