@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.paper.figure import NEEDS_GPU, Figure, Paper, Row, Table
-from benchmarks.paper.measured import beside, on_gpu
+from benchmarks.paper.measured import beside, by_setting
 from explorer.checkout import CHECKOUT
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.asked_bytes import asked_bytes
@@ -147,7 +147,7 @@ PAPER = Paper(
             [2, 4, 5],
             None,
             NEEDS_GPU,
-            partial(on_gpu.tile_times, SETTINGS, WIDTH),
+            partial(by_setting.tile_times, SETTINGS, WIDTH),
         ),
         _figure(
             "lane-times",
@@ -155,7 +155,7 @@ PAPER = Paper(
             [6],
             None,
             NEEDS_GPU,
-            on_gpu.lane_times,
+            by_setting.lane_times,
         ),
         _figure(
             "speedups",

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks import memory
 from benchmarks.paper.figure import NEEDS_GPU, NEEDS_PROFILER, Figure, Paper, Published, Row, Table
-from benchmarks.paper.measured import hector_figures, on_gpu, profiled
+from benchmarks.paper.measured import by_setting, hector_figures, on_gpu, profiled
 from benchmarks.paper.measured.counters import Case
 from explorer.runtime.data.graphs import graph_counts
 
@@ -230,7 +230,7 @@ def speeds_5(layer: str, task: str) -> Table:
     pigeon = hector_figures.PIGEON_5[layer, task]
     drafts = {data: dict(zip(kinds, speeds, strict=True)) for data, speeds in pigeon.items()}
     small_first = {data: told[data] for data in _by_size(told)}
-    return on_gpu.speed_ups(layer, SIZES[layer], OPTIONS, task == "training", small_first, drafts)
+    return by_setting.speed_ups(layer, SIZES[layer], OPTIONS, task == "training", small_first, drafts)
 
 
 def _by_size(graphs: Iterable[str]) -> list[str]:
@@ -244,7 +244,7 @@ def figure_11() -> Table:
         "rgat": lambda dim: {"F": dim, "G": dim},
         "hgt": lambda dim: {"F": dim, "H": 1, "D": dim},
     }
-    return on_gpu.by_dimension(sizes, "bgs")
+    return by_setting.by_dimension(sizes, "bgs")
 
 
 PROFILED = (("rgat", "bgs"), ("rgat", "am"), ("hgt", "bgs"), ("rgcn", "bgs"))
@@ -340,7 +340,7 @@ PAPER = Paper(
             [26],
             None,
             NEEDS_GPU,
-            on_gpu.rows_times,
+            by_setting.rows_times,
         ),
     ),
 )
