@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.paper.figure import NEEDS_GPU, NEEDS_PROFILER, Figure, Paper, Row, Table
-from benchmarks.paper.measured import cuke_memory, cuke_times, cuke_training, profiled
+from benchmarks.paper.measured import cuke_times, cuke_training, memory, profiled
 from benchmarks.paper.measured.counters import Case
 from explorer.checkout import CHECKOUT
 from explorer.compiler.compilation import Compilation
@@ -385,7 +385,7 @@ def speeds(negatives: int) -> Table:
 
 def memory_5() -> Table:
     """Table V as PyTorch's allocator counts it."""
-    return cuke_memory.table(partial(drawn, seed=0), _named, WIDTH, TABLE_5, PYTORCH_5)
+    return memory.table_5(partial(drawn, seed=0), _named, WIDTH, TABLE_5, PYTORCH_5)
 
 
 _figure = partial(Figure.of, "cuke")

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks import _gpu_measuring, _gpu_timing
 from benchmarks.paper import cuke
-from benchmarks.paper.measured import cuke_memory, cuke_times, cuke_training, on_gpu
+from benchmarks.paper.measured import cuke_times, cuke_training, memory, on_gpu
 from benchmarks.paper.measured import rows as timed_rows
 from benchmarks.paper.measured.on_gpu import Measured
 
@@ -182,7 +182,7 @@ def test_peaks_are_held_to_the_paper_and_scores_to_float64(monkeypatch: pytest.M
         found = run()
         return (2**30 if "ours" in run.__qualname__ else 2**32), found
 
-    monkeypatch.setattr(cuke_memory, "peak_of", peak_of)
+    monkeypatch.setattr(memory, "peak_of", peak_of)
     monkeypatch.setattr(cuke, "WIDTH", 8)
     monkeypatch.setattr(cuke, "TABLE_5", {"WN18": {4096: 0.15}})
     table = cuke.memory_5()
@@ -191,7 +191,7 @@ def test_peaks_are_held_to_the_paper_and_scores_to_float64(monkeypatch: pytest.M
     assert row.label == "WN18, 4,096"
     assert row.ours == {"ours": 1.0, "eager": 4.0, "share, %": 25.0}
     assert row.published == {"ours": 0.15, "eager": 4.0, "share, %": 3.75}
-    monkeypatch.setattr(cuke_memory, "peak_of", lambda run: (1, 1.001 * run()))
+    monkeypatch.setattr(memory, "peak_of", lambda run: (1, 1.001 * run()))
     assert not cuke.memory_5().right
 
 

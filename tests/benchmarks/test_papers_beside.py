@@ -16,7 +16,7 @@ from benchmarks._gpu_inputs import relational_graph  # noqa: E402
 from benchmarks._gpu_timing import Samples, first_line  # noqa: E402
 from benchmarks.paper import hector  # noqa: E402
 from benchmarks.paper.figure import Row  # noqa: E402
-from benchmarks.paper.measured import beside, breakdown, hector_figures, on_gpu, peak  # noqa: E402
+from benchmarks.paper.measured import beside, breakdown, hector_figures, memory, on_gpu  # noqa: E402
 from benchmarks.paper.measured import rows as timed_rows  # noqa: E402
 from benchmarks.paper.measured.on_gpu import Measured  # noqa: E402
 from benchmarks.paper.measured.rows import MeasuredRows  # noqa: E402
@@ -247,10 +247,10 @@ def test_peaks_stand_beside_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
 
     def held(layer: str, data: str, sizes: Any, options: Any, grad: bool) -> tuple[int, bool]:
         (name,) = (name for name, each in hector.OPTIONS.items() if each == options)
-        return (2 if grad else 1) * most[name] * peak.MIB, True
+        return (2 if grad else 1) * most[name] * memory.MIB, True
 
-    monkeypatch.setattr(peak, "held", held)
-    table = peak.peaks_table("hgt", {}, ["tiny"], hector.OPTIONS, lambda data, name, grad: most[name] * peak.MIB)
+    monkeypatch.setattr(memory, "held", held)
+    table = memory.figure_10("hgt", {}, ["tiny"], hector.OPTIONS, lambda data, name, grad: most[name] * memory.MIB)
     forward, training = table.rows
     assert forward.ours == {
         "U, MiB": 400,
@@ -276,8 +276,8 @@ def test_what_a_layer_holds_is_that_of_a_whole_call(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(on_gpu, "DEVICE", "cpu")
     monkeypatch.setattr(on_gpu, "give_back", lambda: None)
-    monkeypatch.setattr(peak, "peak_of", peak_of)
-    assert peak.held("rgcn", "tiny", {"F": 8, "G": 8}, {"compact": True}, True) == (7, True)
+    monkeypatch.setattr(memory, "peak_of", peak_of)
+    assert memory.held("rgcn", "tiny", {"F": 8, "G": 8}, {"compact": True}, True) == (7, True)
     ((result, tensors),) = found
     assert result.requires_grad
     assert tensors["W"].grad.shape == tensors["W"].shape
