@@ -86,14 +86,8 @@ class Clock:
 
     def _first(self, run: Callable[[], Any], samples: Samples) -> None:
         """Calls once unmeasured, for what is compiled or cached, and once for the memory that it allocates."""
-        cuda = self._torch.cuda
         run()
-        cuda.synchronize()
-        before = cuda.memory_allocated()
-        cuda.reset_peak_memory_stats()
-        run()
-        cuda.synchronize()
-        samples.peak_bytes = cuda.max_memory_allocated() - before
+        samples.peak_bytes, _ = peak_of(run)
 
     def _try(self, samples: Samples, step: Callable[[], Any]) -> None:
         if samples.error:
@@ -103,6 +97,18 @@ class Clock:
         except Exception as error:
             samples.error = first_line(error)
             self._torch.cuda.empty_cache()
+
+
+def peak_of(run: Callable[[], Any]) -> tuple[int, Any]:
+    """The most bytes that PyTorch's allocator holds during a call, beyond those before it, and the call's result."""
+    import torch
+
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    result = run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before, result
 
 
 def first_line(error: BaseException) -> str:

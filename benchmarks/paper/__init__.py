@@ -1,1 +1,1 @@
-"""The figures and tables of the papers that need no GPU, a file a paper, and how they are shown."""
+"""The figures and tables of the papers, a file a paper, and how they are shown; measured/ has those of a GPU."""

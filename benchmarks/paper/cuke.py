@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.paper import cuke_memory, cuke_times, cuke_training, profiled
-from benchmarks.paper.counters import Case
-from benchmarks.paper.figure import Figure, Paper, Row, Table
+from benchmarks.paper.figure import NEEDS_GPU, NEEDS_PROFILER, Figure, Paper, Row, Table
+from benchmarks.paper.measured import cuke_times, cuke_training, memory, profiled
+from benchmarks.paper.measured.counters import Case
 from explorer.checkout import CHECKOUT
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.asked_bytes import asked_bytes
@@ -385,11 +385,10 @@ def speeds(negatives: int) -> Table:
 
 def memory_5() -> Table:
     """Table V as PyTorch's allocator counts it."""
-    return cuke_memory.table(partial(drawn, seed=0), _named, WIDTH, TABLE_5, PYTORCH_5)
+    return memory.table_5(partial(drawn, seed=0), _named, WIDTH, TABLE_5, PYTORCH_5)
 
 
 _figure = partial(Figure.of, "cuke")
-GPU = "a GPU, with PyTorch and CuPy."
 
 PAPER = Paper(
     "cuke",
@@ -402,14 +401,16 @@ PAPER = Paper(
         _figure("shared", "Figure 8, of entities too: what chunks load", [4, 5, 12], shared_table),
         _figure("fig9", "Figure 9: traffic of positive scores", [19], figure_9),
         _figure("fig10", "Figure 10: traffic of negative scores", [16, 20], figure_10),
-        _figure("speeds9", "Figure 9 as times: positive scores", [18, 19], None, GPU, lambda: speeds(0)),
-        _figure("speeds10", "Figure 10 as times: negative scores", [18, 20], None, GPU, lambda: speeds(NEGATIVES)),
+        _figure("speeds9", "Figure 9 as times: positive scores", [18, 19], None, NEEDS_GPU, lambda: speeds(0)),
+        _figure(
+            "speeds10", "Figure 10 as times: negative scores", [18, 20], None, NEEDS_GPU, lambda: speeds(NEGATIVES)
+        ),
         _figure(
             "speedups",
             "§I: 14.9x over TorchScript, 7.8x over TVM, 1.7x over hand-written code",
             [18, 21],
             None,
-            GPU,
+            NEEDS_GPU,
             lambda: cuke_times.means(_settings()),
         ),
         _figure(
@@ -417,18 +418,18 @@ PAPER = Paper(
             "Figure 11: time of an iteration, 1.3x to 2.3x",
             [22],
             None,
-            GPU,
+            NEEDS_GPU,
             lambda: cuke_training.table(source, _named),
         ),
         _figure("table5", "Table V: memory of TransR's score", [23], table_5),
-        _figure("memory5", "Table V: memory of TransR's score, measured", [23], None, GPU, memory_5),
+        _figure("memory5", "Table V: memory of TransR's score, measured", [23], None, NEEDS_GPU, memory_5),
         _figure("occupancy", "§VII-B: registers, shared memory, warps that fit", [24], resources),
         _figure(
             "achieved",
             "§VII-B: occupancy of 75 to 93 %, measured",
             [24],
             None,
-            "a GPU, with PyTorch, CuPy and Nsight Compute.",
+            NEEDS_PROFILER,
             occupancy,
         ),
     ),

@@ -15,6 +15,8 @@ SOURCES = {
     "simulated": "simulated cycles of an assumed machine",
     "measured": "measured on this machine",
 }
+NEEDS_GPU = "a GPU, with PyTorch and CuPy."
+NEEDS_PROFILER = "a GPU, with PyTorch, CuPy and Nsight Compute."
 Range = tuple[float, float]
 Published = float | Range
 """A number, or the least and the most that a text gives."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.paper import beside, on_gpu
-from benchmarks.paper.figure import Figure, Paper, Row, Table
+from benchmarks.paper.figure import NEEDS_GPU, Figure, Paper, Row, Table
+from benchmarks.paper.measured import beside, by_setting
 from explorer.checkout import CHECKOUT
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.interpret.asked_bytes import asked_bytes
@@ -146,23 +146,23 @@ PAPER = Paper(
             "§III-B: tiles of SpMM, as times",
             [2, 4, 5],
             None,
-            "a GPU, with PyTorch and CuPy.",
-            partial(on_gpu.tile_times, SETTINGS, WIDTH),
+            NEEDS_GPU,
+            partial(by_setting.tile_times, SETTINGS, WIDTH),
         ),
         _figure(
             "lane-times",
             "Algorithm 3: lane widths of SDDMM, as times",
             [6],
             None,
-            "a GPU, with PyTorch and CuPy.",
-            on_gpu.lane_times,
+            NEEDS_GPU,
+            by_setting.lane_times,
         ),
         _figure(
             "speedups",
             "PACT'23 abstract: kernels up to 4.75x, here SpMM and SDDMM beside cuSPARSE",
             [10],
             None,
-            "a GPU, with PyTorch and CuPy.",
+            NEEDS_GPU,
             beside.products_table,
         ),
         _figure(
@@ -170,7 +170,7 @@ PAPER = Paper(
             "PACT'23 abstract: GCN, GraphSAGE and GAT end to end, 1.37x to 2.25x",
             [10],
             None,
-            "a GPU, with PyTorch and CuPy.",
+            NEEDS_GPU,
             beside.networks_table,
         ),
     ),

@@ -11,9 +11,9 @@ from functools import cache, partial
 from typing import Any
 
 from benchmarks import memory
-from benchmarks.paper import hector_on_gpu, on_gpu, profiled
-from benchmarks.paper.counters import Case
-from benchmarks.paper.figure import Figure, Paper, Published, Row, Table
+from benchmarks.paper.figure import NEEDS_GPU, NEEDS_PROFILER, Figure, Paper, Published, Row, Table
+from benchmarks.paper.measured import by_setting, hector_figures, on_gpu, profiled
+from benchmarks.paper.measured.counters import Case
 from explorer.runtime.data.graphs import graph_counts
 
 GRAPHS = ("aifb", "am", "bgs", "biokg", "fb15k", "mag", "mutag", "wikikg2")
@@ -227,10 +227,10 @@ def speeds_5(layer: str, task: str) -> Table:
     """Table 5 as times, where there is a GPU."""
     kinds = tuple(setting for setting in SETTINGS if setting != "U")
     told = {data: dict(zip(kinds, speeds, strict=True)) for data, speeds in SPEEDUPS[layer, task].items()}
-    pigeon = hector_on_gpu.PIGEON_5[layer, task]
+    pigeon = hector_figures.PIGEON_5[layer, task]
     drafts = {data: dict(zip(kinds, speeds, strict=True)) for data, speeds in pigeon.items()}
     small_first = {data: told[data] for data in _by_size(told)}
-    return on_gpu.speed_ups(layer, SIZES[layer], OPTIONS, task == "training", small_first, drafts)
+    return by_setting.speed_ups(layer, SIZES[layer], OPTIONS, task == "training", small_first, drafts)
 
 
 def _by_size(graphs: Iterable[str]) -> list[str]:
@@ -244,7 +244,7 @@ def figure_11() -> Table:
         "rgat": lambda dim: {"F": dim, "G": dim},
         "hgt": lambda dim: {"F": dim, "H": 1, "D": dim},
     }
-    return on_gpu.by_dimension(sizes, "bgs")
+    return by_setting.by_dimension(sizes, "bgs")
 
 
 PROFILED = (("rgat", "bgs"), ("rgat", "am"), ("hgt", "bgs"), ("rgcn", "bgs"))
@@ -283,7 +283,7 @@ def _speeds_5() -> tuple[Figure, ...]:
             f"Table 5: {layer.upper()}, {task}, as times",
             [21, 22, 23],
             None,
-            "a GPU, with PyTorch and CuPy.",
+            NEEDS_GPU,
             partial(speeds_5, layer, task),
         )
         for layer, task in SPEEDUPS
@@ -297,7 +297,7 @@ def _figures_12() -> tuple[Figure, ...]:
             f"Figure 12: instructions per cycle of {layer.upper()} on {data}, by dimension",
             [26],
             None,
-            "a GPU, with PyTorch, CuPy and Nsight Compute.",
+            NEEDS_PROFILER,
             partial(figure_12, layer, data),
         )
         for layer, data in PROFILED
@@ -319,7 +319,7 @@ PAPER = Paper(
         _figure("memory", "Table 5's settings: memory of each", [13, 25, 28], memory_table),
         *_tables_5(),
         *_speeds_5(),
-        *hector_on_gpu.figures(
+        *hector_figures.figures(
             SIZES,
             OPTIONS,
             _by_size(GRAPHS),
@@ -330,7 +330,7 @@ PAPER = Paper(
             "Figure 11: times by dimension",
             [26],
             None,
-            "a GPU, with PyTorch and CuPy.",
+            NEEDS_GPU,
             figure_11,
         ),
         *_figures_12(),
@@ -339,8 +339,8 @@ PAPER = Paper(
             "§4.4: throughput of cuBLAS by rows",
             [26],
             None,
-            "a GPU, with PyTorch and CuPy.",
-            on_gpu.rows_times,
+            NEEDS_GPU,
+            by_setting.rows_times,
         ),
     ),
 )

@@ -11,8 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the networks' other sides are PyTorch's, which this machine does without")
 
 from benchmarks import traced  # noqa: E402
-from benchmarks.paper import beside, networks, on_gpu  # noqa: E402
-from benchmarks.paper.networks import Citations, Training, by_index, errors  # noqa: E402
+from benchmarks.paper.measured import beside, networks, on_gpu  # noqa: E402
+from benchmarks.paper.measured.networks import Citations, Training, by_index, errors  # noqa: E402
 
 WIDTH = 8
 SMALL = networks.networks(WIDTH, WIDTH, WIDTH, 2)

@@ -14,10 +14,12 @@ import explorer  # noqa: E402
 from benchmarks import _gpu_measuring  # noqa: E402
 from benchmarks._gpu_inputs import relational_graph  # noqa: E402
 from benchmarks._gpu_timing import Samples, first_line  # noqa: E402
-from benchmarks.paper import beside, breakdown, hector, hector_on_gpu, on_gpu, peak  # noqa: E402
+from benchmarks.paper import hector  # noqa: E402
 from benchmarks.paper.figure import Row  # noqa: E402
-from benchmarks.paper.measured_rows import MeasuredRows  # noqa: E402
-from benchmarks.paper.on_gpu import Measured  # noqa: E402
+from benchmarks.paper.measured import beside, breakdown, hector_figures, memory, on_gpu  # noqa: E402
+from benchmarks.paper.measured import rows as timed_rows  # noqa: E402
+from benchmarks.paper.measured.on_gpu import Measured  # noqa: E402
+from benchmarks.paper.measured.rows import MeasuredRows  # noqa: E402
 from explorer.checkout import CHECKOUT  # noqa: E402
 
 Runs = Mapping[str, Callable[[], Any]]
@@ -30,7 +32,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Mapping[str, Any],
     found = []
 
     def in_turns(
-        problem: Any, programs: Any, check: Any, most: float, exact: Any = None, peers: Any = None
+        problem: Any, programs: Any, check: Any, most: float, *, exact: Any = None, peers: Any = None
     ) -> Measured:
         found.append((problem, programs, exact, peers))
         return Measured({name: float(place) for place, name in enumerate([*programs, *peers], 1)}, True)
@@ -45,15 +47,18 @@ def test_a_row_that_fails_loses_no_other_and_late_ones_are_named(monkeypatch: py
     found = MeasuredRows()
     found.add("first", lambda: ([Row("first", {})], True))
     assert found.right
-    assert found.note == ""
+    assert found.table((), "All.").note == "All."
     found.add("second", lambda: 1 / 0)
     found.add("third", lambda: ([Row("third", {})], True))
-    monkeypatch.setattr(on_gpu, "SECONDS", -1.0)
-    found.add("fourth", lambda: ([Row("fourth", {})], True))
+    monkeypatch.setattr(timed_rows, "SECONDS", -1.0)
+    for late in ("fourth", "fifth"):
+        found.add(late, lambda: ([Row("none", {})], True))
     assert [row.label for row in found.rows] == ["first", "third"]
-    assert not found.right
-    assert "Left out, after -1 s: fourth." in found.note
-    assert "Failed: second: ZeroDivisionError: division by zero." in found.note
+    table = found.table((), "All.")
+    assert not table.right
+    assert table.note == (
+        "All. Left out, after -1 s: fourth; fifth. Failed: second: ZeroDivisionError: division by zero."
+    )
 
 
 def test_products_stand_beside_the_faster_of_cusparses_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +95,7 @@ def test_ours_without_a_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("layer", ["rgcn", "rgat", "hgt"])
 def test_figure_8s_peers_compute_the_layer_and_its_gradients(turns: list[Any], layer: str) -> None:
     chosen = {name: hector.OPTIONS[name] for name in ("C+R", "U")}
-    table = beside.layers_table(layer, hector.SIZES[layer], ["tiny"], chosen, hector_on_gpu.SPEEDS[layer])
+    table = beside.layers_table(layer, hector.SIZES[layer], ["tiny"], chosen, hector_figures.SPEEDS[layer])
     (forward, _, none, runs), (_, programs, exact, with_gradients) = turns
     assert list(programs) == ["C+R", "U"]
     assert none == {}
@@ -134,6 +139,7 @@ def test_what_torch_compile_cannot_make_is_said(turns: list[Any], monkeypatch: p
         return (lambda given: 1 / 0) if fails else compute
 
     monkeypatch.setattr(torch, "compile", compiled)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     table = beside.compiled_table({"rgcn": {}}, "tiny")
     assert [row.label for row in table.rows] == ["RGCN, inference", "RGCN, training"]
     if fails:
@@ -241,10 +247,10 @@ def test_peaks_stand_beside_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
 
     def held(layer: str, data: str, sizes: Any, options: Any, grad: bool) -> tuple[int, bool]:
         (name,) = (name for name, each in hector.OPTIONS.items() if each == options)
-        return (2 if grad else 1) * most[name] * peak.MIB, True
+        return (2 if grad else 1) * most[name] * memory.MIB, True
 
-    monkeypatch.setattr(peak, "held", held)
-    table = peak.peaks_table("hgt", {}, ["tiny"], hector.OPTIONS, lambda data, name, grad: most[name] * peak.MIB)
+    monkeypatch.setattr(memory, "held", held)
+    table = memory.figure_10("hgt", {}, ["tiny"], hector.OPTIONS, lambda data, name, grad: most[name] * memory.MIB)
     forward, training = table.rows
     assert forward.ours == {
         "U, MiB": 400,
@@ -264,14 +270,14 @@ def test_what_a_layer_holds_is_that_of_a_whole_call(monkeypatch: pytest.MonkeyPa
     """On the processor, whose allocator tells nothing: a call that is asked for makes the graph, tensors and result."""
     found = []
 
-    def peak_of(run: Callable[[], Any]) -> int:
-        result, tensors = run()
-        found.append((result, tensors))
-        return 7
+    def peak_of(run: Callable[[], Any]) -> tuple[int, Any]:
+        found.append(run())
+        return 7, found[-1]
 
     monkeypatch.setattr(on_gpu, "DEVICE", "cpu")
-    monkeypatch.setattr(peak, "peak_of", peak_of)
-    assert peak.held("rgcn", "tiny", {"F": 8, "G": 8}, {"compact": True}, True) == (7, True)
+    monkeypatch.setattr(on_gpu, "give_back", lambda: None)
+    monkeypatch.setattr(memory, "peak_of", peak_of)
+    assert memory.held("rgcn", "tiny", {"F": 8, "G": 8}, {"compact": True}, True) == (7, True)
     ((result, tensors),) = found
     assert result.requires_grad
     assert tensors["W"].grad.shape == tensors["W"].shape

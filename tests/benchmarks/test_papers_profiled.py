@@ -20,9 +20,10 @@ import torch
 
 from benchmarks import _gpu_measuring, _ncu, papers
 from benchmarks._ncu import Failed, NoCounters
-from benchmarks.paper import counters, cuke, hector, launched, on_gpu, profiled
-from benchmarks.paper.counters import DRAM, IPC, REACHED, TIME, Case, Counted, FormatError, Kernel
+from benchmarks.paper import cuke, hector
 from benchmarks.paper.figure import Figure, as_text
+from benchmarks.paper.measured import counters, launched, on_gpu, profiled
+from benchmarks.paper.measured.counters import DRAM, IPC, REACHED, TIME, Case, Counted, FormatError, Kernel
 from benchmarks.paper.page import page
 from explorer.checkout import CHECKOUT
 
@@ -147,7 +148,7 @@ def test_occupancy_stands_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> 
     assert most.ours == {"registers, B a thread": 256, "shared memory, B a thread": 68_544 / 128}
     assert most.published == {"registers, B a thread": 160, "shared memory, B a thread": 36}
     assert not table.right
-    assert "y failed: ValueError: no." in table.note
+    assert "Failed: y: ValueError: no." in table.note
     assert "Left out, after 40 s: z." in table.note
 
 
@@ -235,7 +236,7 @@ assert words[words.index("--clock-control") + 1] == "none"
 assert words[words.index("--profile-from-start") + 1] == "off"
 assert "sm__warps_active.avg.pct_of_peak_sustained_active" in words[words.index("--metrics") + 1]
 at = words.index("-m")
-assert words[at + 1 : at + 3] == ["benchmarks.paper.launched", "launch"]
+assert words[at + 1 : at + 3] == ["benchmarks.paper.measured.launched", "launch"]
 folder = pathlib.Path(words[at + 3])
 if (here / "refuses").exists():
     print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\\n==WARNING== No kernels were profiled.")
@@ -299,7 +300,7 @@ def test_compiling_fills_the_store(tmp_path: Path) -> None:
     (tmp_path / "cases.json").write_text(json.dumps([vars(SMALL[0])]))
     kept = tmp_path / "kept"
     kept.mkdir()
-    command = [sys.executable, "-m", "benchmarks.paper.launched", "compile", str(tmp_path), "0"]
+    command = [sys.executable, "-m", "benchmarks.paper.measured.launched", "compile", str(tmp_path), "0"]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "EXPLORER_CACHE": str(kept)}
     subprocess.run(command, check=True, cwd=CHECKOUT, env=environment, timeout=250)
     assert list(kept.rglob("*"))

@@ -1,8 +1,8 @@
-"""What runs under Nsight Compute: `python -m benchmarks.paper.launched compile FOLDER NUMBER | launch FOLDER SECONDS`.
+"""What runs under Nsight Compute: `python -m benchmarks.paper.measured.launched COMMAND FOLDER NUMBER`.
 
-`compile` makes a case's machine code, which is kept on disk; `launch` launches the kernels of all cases of FOLDER's
-cases.json, each case once to hold its results against float64 and once while the profiler counts. What was launched
-goes into launched.jsonl, a line a case.
+`compile` makes the machine code of case NUMBER, which is kept on disk; `launch` launches the kernels of all cases of
+FOLDER's cases.json, none begun after NUMBER seconds, each case once to hold its results against float64 and once while
+the profiler counts. What was launched goes into launched.jsonl, a line a case.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,13 +20,11 @@ import torch
 
 from benchmarks import _gpu_measuring as measuring
 from benchmarks._gpu_inputs import drawn, relational_graph
-from benchmarks._gpu_peers import LAYERS
-from benchmarks._gpu_rows import CHECKED, LAYER_TOLERANCE, TOLERANCES, Problem, ScoreRow, relative_error
+from benchmarks._gpu_rows import CHECKED, TOLERANCES, Problem, ScoreRow
 from benchmarks._gpu_timing import first_line
-from benchmarks.paper import on_gpu
-from benchmarks.paper.counters import Case, Json
+from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.counters import Case, Json
 from explorer.compiler.to_json import kernels_of
-from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.targets.gpu.device import cupy_module
 from explorer.runtime.targets.gpu.program import BoundProgram
 from explorer.runtime.torch.programs import TensorProgram
@@ -75,21 +74,8 @@ def layer_problem(case: Case) -> Problem:
     program = layer_program(case)
     structure, edges = relational_graph(case.data, "", on_gpu.DEVICE)
     tensors = drawn(program.graph, structure.counts, on_gpu.DEVICE)
-    upstream = next(iter(upstream_names(program.graph)), "")
-    plain = LAYERS[case.model.partition("/")[2]]
-
-    def check(result: Tensor, gradients: Mapping[str, Tensor]) -> float:
-        given = {name: tensor for name, tensor in tensors.items() if name != upstream}
-        exact = {name: tensor.double().requires_grad_(name in gradients) for name, tensor in given.items()}
-        with torch.set_grad_enabled(bool(gradients)):
-            want = plain(exact, edges)
-        errors = [relative_error(result, want.detach()) / LAYER_TOLERANCE]
-        if gradients:
-            want.backward(tensors[upstream].double())
-            errors += [on_gpu.apart(gradients[name], exact[name].grad) / on_gpu.ALIKE for name in gradients]
-        return max(errors)
-
-    return Problem(program, structure, tensors, {}, check)
+    layer = case.model.partition("/")[2]
+    return Problem(program, structure, tensors, {}, partial(on_gpu.error_of, layer, program.graph, tensors, edges))
 
 
 PROBLEMS: Mapping[str, Callable[[Case], Problem]] = {"kge": score_problem, "rgnn": layer_problem}

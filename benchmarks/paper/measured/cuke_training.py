@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.paper import on_gpu
-from benchmarks.paper.cuke_times import MODELS
 from benchmarks.paper.figure import Row, Table
+from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.cuke_times import MODELS
+from benchmarks.paper.measured.rows import MeasuredRows, reasons
 
 BATCH, SIZE = 4_096, 512
 GRAPHS = {"FB15k": tuple(MODELS), "FB15k-237": ("TransR", "RESCAL"), "BioKG": ("TransR",), "WN18": ("TransR",)}
@@ -118,16 +119,9 @@ class SparseRows:
         return embedding(ids, self.flat, sparse=True).view(*ids.shape, *self.dims)
 
 
-@cache
-def module(model: str) -> tuple[Any, Any]:
-    """A score as a module that is given its tables, and its graph program."""
-    import explorer
-    from explorer.checkout import CHECKOUT
-
-    text = (CHECKOUT / "examples" / "kge" / f"{model}.emb").read_text()
-    sizes = dict.fromkeys(explorer.compile(text, on_demand=True).sizes, SIZE)
-    made = explorer.compile(text, sizes=sizes, on_demand=True)
-    return made.torch(), made.stages["graph"].program
+def module(name: str) -> Any:
+    """A score as a module that is given its tables."""
+    return on_gpu.module(f"kge/{MODELS[name]}", SIZE)
 
 
 def drawn(name: str, data: str) -> Batch:
@@ -144,7 +138,7 @@ def drawn(name: str, data: str) -> Batch:
     ids = [torch.from_numpy(each).long().to(on_gpu.DEVICE) for each in (triples.h[places], triples.r[places], tails)]
     signs = torch.ones(BATCH, device=on_gpu.DEVICE)
     signs[slice(half) if name in SIMILARITIES else slice(half, None)] = -1
-    graph = module(MODELS[name])[1]
+    graph = module(name).compilation.stages["graph"].program
     counts = {"entity": triples.num_entities, "relation": triples.num_relations}
     tables = {key: table.requires_grad_() for key, table in random_tensors(graph, counts, on_gpu.DEVICE).items()}
     return Batch(*ids, signs, tables, {tensor.name: tensor.sets[0] for tensor in graph.tensors})
@@ -162,7 +156,7 @@ def sides(name: str, batch: Batch) -> dict[str, Side]:
     """All ways to train, which share the tables."""
     from benchmarks._gpu_peers import SCORES
 
-    made, score = module(MODELS[name])[0], SCORES[MODELS[name]]
+    made, score = module(name), SCORES[MODELS[name]]
     rows = {key: SparseRows(table) for key, table in batch.tables.items()}
     flat = {key: each.flat for key, each in rows.items()}
     ids = batch.h, batch.r, batch.t
@@ -197,13 +191,16 @@ def measured(name: str, data: str) -> on_gpu.Measured:
 
 def table(source: Callable[[str], str], shown: Callable[[str], str]) -> Table:
     """An iteration's times by model and graph. `source` gives the file of a graph, or its name, and `shown` a title."""
-    attempts, rows = on_gpu.Attempts(), list[Row]()
+    found = MeasuredRows()
+
+    def make(label: str, name: str, data: str) -> tuple[list[Row], bool]:
+        times = measured(name, source(data))
+        return [_row(label, times)], times.right
+
     for data, names in GRAPHS.items():
         for name in names:
             label = f"{name}, {shown(data)}"
-            found = attempts.of(label, partial(measured, name, source(data)))
-            if found is not None:
-                rows.append(_row(label, found.ms))
+            found.add(label, partial(make, label, name, data))
     note = (
         f"{BATCH:,} triples, half of them with a corrupted tail, {SIZE} wide: scores, the mean of their softplus, its"
         f" gradients, and Adagrad's step of the touched rows, which is PyTorch's on all sides; medians of"
@@ -212,15 +209,16 @@ def table(source: Callable[[str], str], shown: Callable[[str], str]) -> Table:
         " DGL-KE has its scores for 50 to 80 % of its time; Figure 11's bars are a drawing. Sampling is left out."
     )
     columns = tuple(column for side in SIDES for column in (f"{side}, ms", f"{side}: score, %"))
-    return attempts.table((*columns, "times as fast"), rows, note)
+    return found.table((*columns, "times as fast"), note)
 
 
-def _row(label: str, ms: Mapping[str, float]) -> Row:
+def _row(label: str, times: on_gpu.Measured) -> Row:
     """A line of the table."""
+    ms = times.ms
     ours = {f"{side}, ms": ms[side] for side in SIDES if side in ms}
     both = [side for side in SIDES if {side, f"{side}{SCORE}"} <= ms.keys()]
     ours |= {f"{side}: score, %": 100 * ms[f"{side}{SCORE}"] / ms[side] for side in both}
     plain = [ms[side] for side in (DENSE, SPARSE) if side in ms]
     if plain and OURS in ms:
         ours["times as fast"] = min(plain) / ms[OURS]
-    return Row(label, ours, {"times as fast": FASTER, f"{DENSE}: score, %": SHARE})
+    return Row(label, ours, {"times as fast": FASTER, f"{DENSE}: score, %": SHARE}, reasons(times.errors))

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks._ncu import NoCounters
-from benchmarks.paper import counters, on_gpu
-from benchmarks.paper.counters import (
+from benchmarks.paper.figure import Published, Row, Table
+from benchmarks.paper.measured import counters, on_gpu
+from benchmarks.paper.measured.counters import (
     DRAM,
     FITS,
     IPC,
@@ -25,7 +26,7 @@ from benchmarks.paper.counters import (
     Counted,
     Kernel,
 )
-from benchmarks.paper.figure import Published, Row, Table
+from benchmarks.paper.measured.rows import SECONDS, missing
 from explorer.compiler.codegen.resources import occupancy as fitting
 
 GEMM = frozenset({"gemm", "outer_products"})
@@ -155,7 +156,7 @@ def _measured(
     """The table of what is counted; one without rows that says why where counters cannot be read."""
     on_gpu.give_back()
     try:
-        found = counters.counted(cases, metrics, on_gpu.SECONDS)
+        found = counters.counted(cases, metrics, SECONDS)
     except NoCounters as error:
         return Table("measured", columns, [], f"Not measured: {error}")
     return made(found)
@@ -163,8 +164,4 @@ def _measured(
 
 def _told(found: Counted) -> str:
     """On what it was measured, and what was not."""
-    told = [f"Measured on {found.on}."]
-    told += [f"{name} failed: {why}." for name, why in found.failed.items()]
-    if found.late:
-        told.append(f"Left out, after {on_gpu.SECONDS:.0f} s: {'; '.join(found.late)}.")
-    return " ".join(told)
+    return " ".join([f"Measured on {found.on}.", *missing(found.late, found.failed)])

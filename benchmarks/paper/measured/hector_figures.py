@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from benchmarks.paper import beside, breakdown, on_gpu, peak
-from benchmarks.paper.figure import Figure, Table
+from benchmarks.paper.figure import NEEDS_GPU, Figure, Table
+from benchmarks.paper.measured import beside, breakdown, memory, on_gpu
 
-NEEDS = "a GPU, with PyTorch and CuPy."
 FIGURE_3, FIGURE_9, COMPILED = ("fb15k", "mutag"), ("fb15k", "am"), "aifb"
 BEST, PLAIN = "C+R", "U"
 SPEEDS: dict[str, beside.Told] = {
@@ -85,7 +84,7 @@ def figures(
     """Those of layers of these sizes, under settings by name, on graphs in this order; `counted` has the bytes of a
     layer on a graph under a setting, with gradients or without."""
     chosen = {name: settings[name] for name in (BEST, PLAIN)}
-    peaks = partial(peak.peaks_table, "hgt", sizes["hgt"], small_first, settings, partial(counted, "hgt"))
+    peaks = partial(memory.figure_10, "hgt", sizes["hgt"], small_first, settings, partial(counted, "hgt"))
     figure_9 = partial(breakdown.figure_9, "rgat", sizes["rgat"], FIGURE_9, settings)
     return (
         _figure(
@@ -115,4 +114,4 @@ def figures(
 
 
 def _figure(name: str, title: str, entries: Sequence[int], on_device: Callable[[], Table]) -> Figure:
-    return Figure.of("hector", name, title, entries, None, NEEDS, on_device)
+    return Figure.of("hector", name, title, entries, None, NEEDS_GPU, on_device)

@@ -13,9 +13,9 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benchmarks.paper import on_gpu
 from benchmarks.paper.figure import Row, Table
-from benchmarks.paper.measured_rows import MeasuredRows
+from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.rows import MeasuredRows
 from explorer.compiler.to_json import kernels_of
 
 PRODUCTS = ("gemm", "outer_products")
@@ -51,20 +51,16 @@ def layer_spent(layer: str, data: str, sizes: Mapping[str, int], options: on_gpu
     """What a run of a layer on a graph spends."""
     from benchmarks._gpu_inputs import drawn, relational_graph
     from benchmarks._gpu_measuring import bind, outcome
-    from benchmarks._gpu_rows import LAYER_TOLERANCE, Problem, relative_error
+    from benchmarks._gpu_rows import Problem
 
     structure, edges = relational_graph(data, "", on_gpu.DEVICE)
     on_gpu.give_back()
     program = on_gpu.layer_program(layer, tuple(sizes.items()), grad, tuple(options.items()))
-    problem = Problem(program, structure, drawn(program.graph, structure.counts, on_gpu.DEVICE), {}, lambda *_: 0.0)
+    tensors = drawn(program.graph, structure.counts, on_gpu.DEVICE)
+    problem = Problem(program, structure, tensors, {}, partial(on_gpu.error_of, layer, program.graph, tensors, edges))
     bound = bind(problem)
     bound.launch()
-    right = True
-    if len(edges.src) <= on_gpu.EXACT_EDGES:
-        exact = on_gpu.exactly(layer, program.graph, problem.tensors, edges)
-        result, gradients = outcome(problem, bound)
-        right = relative_error(result, exact[""]) <= LAYER_TOLERANCE
-        right &= all(on_gpu.apart(each, exact[name]) <= on_gpu.ALIKE for name, each in gradients.items())
+    right = len(edges.src) > on_gpu.EXACT_EDGES or problem.check(*outcome(problem, bound)) <= 1
     found = by_kernel(bound, kinds_of(program.compilation), lambda run: on_gpu.clock().sample(run, cold=False))
     return Spent({**found, **launching(bound, found["kernels"]), **preparing(problem, edges)}, right)
 
@@ -160,7 +156,7 @@ def spent_table(
         "Kernels each by itself, by CUDA events and with warm caches, of which a launch alone is some 2 us; GEMM are"
         " products of rows and matrices, all others go through nodes and edges. "
     )
-    return Table("measured", tuple(columns), found.rows, note + told + found.note, "ms", ".3f", right=found.right)
+    return found.table(columns, note + told, "ms", ".3f")
 
 
 def figure_3(layers: Mapping[str, Mapping[str, int]], graphs: Sequence[str]) -> Table:

@@ -144,7 +144,7 @@ def counted(cases: Sequence[Case], metrics: Sequence[str], seconds: float) -> Co
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "cases.json").write_text(json.dumps([asdict(case) for case in cases]))
-        process = [sys.executable, "-m", "benchmarks.paper.launched"]
+        process = [sys.executable, "-m", "benchmarks.paper.measured.launched"]
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             numbers = range(len(cases))
             list(pool.map(lambda at: _compiled([*process, "compile", name, str(at)], seconds), numbers))

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.paper import on_gpu
 from benchmarks.paper.figure import Row, Table
-from benchmarks.paper.on_gpu import Options
+from benchmarks.paper.measured import on_gpu, rows
+from benchmarks.paper.measured.on_gpu import COMPILE_SECONDS, COMPILED, Options
 
 MODELS = {"TransE": "transe_l2", "TransH": "transh", "TransR": "transr", "TransF": "transf", "RESCAL": "rescal"}
 SIZE = 512
@@ -28,8 +28,6 @@ CHECKED_GROUPS = 32
 OURS, PLAIN = "ours", "no inspector"
 PYTORCH = ("eager", "TorchScript")
 """§VII-A: "the performance of the better one between the compiled and uncompiled code"."""
-COMPILED = "torch.compile"
-COMPILE_SECONDS = 15
 SPEEDS = {
     0: {"TransH": (5.9, 1.2), "TransR": (20.6, 2.1), "RESCAL": (27.5, 2.2)},
     NEGATIVES: {"TransF": (6.4, 1.6), "TransR": (1.9, 3.6), "RESCAL": (3.8, 1.2)},
@@ -72,16 +70,17 @@ class Case:
 @cache
 def table(settings: Settings, negatives: int) -> Table:
     """The times of every model's score, and how many times as fast ours is."""
-    attempts, rows = on_gpu.Attempts(), list[Row]()
+    found = rows.MeasuredRows()
     batches = NEGATIVE if negatives else POSITIVE
-    for name, batch in product(MODELS, batches):
+
+    def make(name: str, batch: int) -> tuple[list[Row], bool]:
         # Compiling takes longest, so that it is done for the larger batch alone.
-        left = int(max(1, min(COMPILE_SECONDS, on_gpu.SECONDS - attempts.spent)))
-        case = Case(MODELS[name], batch, negatives, left if batch == batches[-1] else 0)
-        label = f"{name}, {batch:,}"
-        found = attempts.of(label, partial(measured, case, settings))
-        if found is not None:
-            rows.append(_row(label, found.ms, batch * max(1, negatives), SPEEDS[negatives].get(name)))
+        left = int(max(1, min(COMPILE_SECONDS, rows.SECONDS - found.spent)))
+        times = measured(Case(MODELS[name], batch, negatives, left if batch == batches[-1] else 0), settings)
+        return [_row(f"{name}, {batch:,}", times, batch * max(1, negatives), SPEEDS[negatives].get(name))], times.right
+
+    for name, batch in product(MODELS, batches):
+        found.add(f"{name}, {batch:,}", partial(make, name, batch))
     kind = f"with {negatives} corrupted tails each" if negatives else "each a score"
     note = (
         f"Batches of {settings.shown}, {kind}, {SIZE} wide; medians of {on_gpu.REPEAT} with cold caches, in turns."
@@ -92,19 +91,20 @@ def table(settings: Settings, negatives: int) -> Table:
     )
     columns = (f"{OURS}, ms", "million a second", *(f"{each}, ms" for each in [*settings.options][1:]))
     columns += (*(f"{each}, ms" for each in (*PYTORCH, COMPILED)), OVER_PYTORCH, OVER_COMPILED, OVER_PLAIN)
-    return attempts.table(columns, rows, note, form=",.3f")
+    return found.table(columns, note, form=",.3f")
 
 
-def _row(label: str, ms: Mapping[str, float], scores: int, published: tuple[float, float] | None) -> Row:
+def _row(label: str, times: on_gpu.Measured, scores: int, published: tuple[float, float] | None) -> Row:
     """A line: all times, and ours in relation to those that there are."""
+    ms, basis = times.ms, rows.reasons(times.errors)
     ours = {f"{name}, ms": value for name, value in ms.items()}
     if OURS not in ms:
-        return Row(label, ours)
+        return Row(label, ours, basis=basis)
     ours["million a second"] = scores / ms[OURS] / 1e3
     pytorch = [ms[name] for name in PYTORCH if name in ms]
     beside = {OVER_PYTORCH: min(pytorch, default=None), OVER_PLAIN: ms.get(PLAIN), OVER_COMPILED: ms.get(COMPILED)}
     ours |= {name: value / ms[OURS] for name, value in beside.items() if value is not None}
-    return Row(label, ours, dict(zip((OVER_PYTORCH, OVER_PLAIN), published or (), strict=False)))
+    return Row(label, ours, dict(zip((OVER_PYTORCH, OVER_PLAIN), published or (), strict=False)), basis)
 
 
 def measured(case: Case, settings: Settings) -> on_gpu.Measured:
@@ -131,7 +131,7 @@ def measured(case: Case, settings: Settings) -> on_gpu.Measured:
             errors[name] = error
         else:
             peers[name] = problem.compiled[name]
-    found = on_gpu.in_turns(problem, programs, lambda got: problem.check(got, {}), TOLERANCES["float32"], peers)
+    found = on_gpu.in_turns(problem, programs, lambda got: problem.check(got, {}), TOLERANCES["float32"], peers=peers)
     return replace(found, errors={**found.errors, **errors})
 
 
@@ -153,22 +153,22 @@ def means(settings: Settings) -> Table:
     tables = {"positive": table(settings, 0), "negative": table(settings, NEGATIVES)}
     ratios = (OVER_PYTORCH, OVER_PLAIN, OVER_COMPILED)
     columns = tuple(f"{ratio}, {kind}" for ratio in ratios for kind in ("mean", "most"))
-    rows = [Row(f"{kind} scores", _summed(each.rows, ratios)) for kind, each in tables.items()]
+    lines = [Row(f"{kind} scores", _summed(each.rows, ratios)) for kind, each in tables.items()]
     told = dict(zip(columns[:4], (ALL[0], MOST[0], ALL[1], MOST[1]), strict=True))
-    rows.append(Row("all", _summed([row for each in tables.values() for row in each.rows], ratios), told))
+    lines.append(Row("all", _summed([row for each in tables.values() for row in each.rows], ratios), told))
     note = (
         "Of the rows of Figures 9 and 10 above, or measured for this: all five models, two batches of either kind."
         " The paper's means are over its models, batches and sizes; its 7.8x over TVM has nothing beside it."
     )
     right = all(each.right for each in tables.values())
-    return Table("measured", columns, rows, note, "times as fast", right=right)
+    return Table("measured", columns, lines, note, "times as fast", right=right)
 
 
-def _summed(rows: Sequence[Row], ratios: Sequence[str]) -> dict[str, float]:
+def _summed(lines: Sequence[Row], ratios: Sequence[str]) -> dict[str, float]:
     """The mean and the most of each ratio that some row has."""
     found: dict[str, float] = {}
     for ratio in ratios:
-        values = [row.ours[ratio] for row in rows if ratio in row.ours]
+        values = [row.ours[ratio] for row in lines if ratio in row.ours]
         if values:
             found |= {f"{ratio}, mean": float(np.mean(values)), f"{ratio}, most": max(values)}
     return found

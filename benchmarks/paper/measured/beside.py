@@ -13,9 +13,10 @@ from math import prod
 from statistics import geometric_mean
 from typing import Any
 
-from benchmarks.paper import on_gpu
 from benchmarks.paper.figure import Row, Table
-from benchmarks.paper.measured_rows import MeasuredRows
+from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.on_gpu import COMPILE_SECONDS, COMPILED
+from benchmarks.paper.measured.rows import MeasuredRows, reasons
 
 NODES, EDGES, FEATURES, HIDDEN, CLASSES, HEADS = 169_343, 1_166_243, 128, 128, 40, 4
 """Of ogbn-arxiv, and of a network of two layers on it."""
@@ -24,9 +25,7 @@ STEPS = 5
 CSR = {"spmm": "torch.sparse.mm", "sddmm": "torch.sampled_addmm"}
 COPIED_BYTES, WITH_GRADIENTS = 80 << 30, 3
 """Copies of weights that would take more are left out; a backward pass has so many times as many."""
-COMPILE_SECONDS = 15
-"""What torch.compile may take for a layer."""
-LOOP, COPIES, COMPILED = "a product a type", "a matrix an edge", "torch.compile"
+LOOP, COPIES = "a product a type", "a matrix an edge"
 OTHERS = ("torch_geometric", "dgl")
 """Libraries that the papers have beside theirs, by module."""
 OVER_ALL: dict[str, Callable[[Sequence[float]], float]] = {"least": min, "geometric mean": geometric_mean, "most": max}
@@ -82,12 +81,12 @@ def products_table() -> Table:
         " on graphs and GPUs of their own: up to 4.75 times the speed of others (PACT'23 abstract)."
     )
     note += f" No time, for they are not installed or have no room: {', '.join(missing)}." if missing else ""
-    return Table("measured", columns, found.rows, note + found.note, form=",.4f", right=found.right)
+    return found.table(columns, note, form=",.4f")
 
 
 def networks_table(nodes: int = NODES, edges: int = EDGES) -> Table:
     """G-Sparse's networks end to end, forward and a step of training, on a graph of these counts."""
-    from benchmarks.paper.networks import Citations, networks
+    from benchmarks.paper.measured.networks import Citations, networks
 
     columns = ("ours, ms", "eager, ms", "cuSPARSE, ms", "speed over eager", "speed over cuSPARSE")
     on_gpu.give_back()
@@ -102,14 +101,14 @@ def networks_table(nodes: int = NODES, edges: int = EDGES) -> Table:
         " torch.sparse.mm, with a transposed matrix that is made before. Logits, gradients and the losses of"
         f" {STEPS} steps are held against float64. Published (PACT'23 abstract): 1.37 to 2.25 over other systems."
     )
-    return Table("measured", columns, found.rows, note + found.note, form=",.3f", right=found.right)
+    return found.table(columns, note, form=",.3f")
 
 
 def network_rows(network: Any, graph: Any) -> tuple[list[Row], bool]:
     """A network's two rows, inference and a step of training, and whether all sides are right."""
     import torch
 
-    from benchmarks.paper.networks import Training, by_index, errors
+    from benchmarks.paper.measured.networks import Training, by_index, errors
     from benchmarks.traced import interleaved
 
     device = graph.src.device
@@ -196,12 +195,12 @@ def layers_table(
         for name in (name for name in settings if theirs and name in times.ms):
             ours[speed_of[name]] = min(theirs) / times.ms[name]
             speeds.setdefault((task, name), []).append(ours[speed_of[name]])
-        return [Row(f"{data}, {task}", ours, basis=_told(times.errors))], times.right
+        return [Row(f"{data}, {task}", ours, basis=reasons(times.errors))], times.right
 
     for data in graphs:
         for task in ("inference", "training"):
             found.add(f"{data}, {task}", partial(make, data, task))
-    rows = [*found.rows, *over_all(speeds, speed_of, told)]
+    found.rows += over_all(speeds, speed_of, told)
     absent = [name for name in OTHERS if find_spec(name) is None]
     note = (
         f"{layer.upper()}, 64 to 64, medians of {on_gpu.REPEAT} with cold caches, in turns; speeds are over the faster"
@@ -210,7 +209,7 @@ def layers_table(
         " and HGL, on an RTX 3090 and all eight graphs; the bars are a drawing."
     )
     note += f" Not installed here: {', '.join((*absent, 'Seastar, Graphiler and HGL'))}."
-    return Table("measured", columns, rows, note + found.note, form=",.3f", right=found.right)
+    return found.table(columns, note, form=",.3f")
 
 
 def over_all(speeds: Mapping[tuple[str, str], Sequence[float]], speed_of: Mapping[str, str], told: Told) -> list[Row]:
@@ -226,10 +225,6 @@ def over_all(speeds: Mapping[tuple[str, str], Sequence[float]], speed_of: Mappin
     return rows
 
 
-def _told(errors: Mapping[str, str]) -> str:
-    return "; ".join(f"{name}: {error}" for name, error in errors.items())
-
-
 def compiled_table(layers: Mapping[str, Mapping[str, int]], data: str) -> Table:
     """Layers on one graph beside what torch.compile makes of them in its time."""
     columns = ("ours, ms", f"{COPIES}, ms", f"{COMPILED}, ms", f"speed over {COMPILED}")
@@ -243,7 +238,7 @@ def compiled_table(layers: Mapping[str, Mapping[str, int]], data: str) -> Table:
         ours = {f"{name}, ms": ms for name, ms in times.ms.items()}
         if {"ours", COMPILED} <= times.ms.keys():
             ours[columns[3]] = times.ms[COMPILED] / times.ms["ours"]
-        return [Row(f"{layer.upper()}, {task}", ours, basis=_told({**errors, **times.errors}))], times.right
+        return [Row(f"{layer.upper()}, {task}", ours, basis=reasons({**errors, **times.errors}))], times.right
 
     for layer in layers:
         for task in ("inference", "training"):
@@ -252,7 +247,7 @@ def compiled_table(layers: Mapping[str, Mapping[str, int]], data: str) -> Table:
         f"On {data}, as in Figure 8's tables; torch.compile has {COMPILE_SECONDS} s for each, of the form with a copy"
         " of a weight for each edge, which it need not make."
     )
-    return Table("measured", columns, found.rows, note + found.note, form=",.3f", right=found.right)
+    return found.table(columns, note, form=",.3f")
 
 
 def _compiled(
@@ -261,16 +256,14 @@ def _compiled(
     """A layer with copies, eager and as torch.compile makes it; what it cannot make in its time is among `errors`."""
     import torch
 
-    from benchmarks._gpu_timing import first_line, limited
+    from benchmarks._gpu_timing import called_within
 
     compute = _with_copies(layer, edges)
     runs = {COPIES: _called(compute, tensors, grad)}
     torch._dynamo.reset()
     compiled = _called(torch.compile(compute), tensors, grad)
-    try:
-        with limited(COMPILE_SECONDS):
-            compiled()
+    if error := called_within(COMPILE_SECONDS, compiled):
+        errors[COMPILED] = error
+    else:
         runs[COMPILED] = compiled
-    except Exception as error:
-        errors[COMPILED] = first_line(error)
     return runs

@@ -1,0 +1,155 @@
+"""Hector's and G-Sparse's settings beside one another as times, and cuBLAS by rows.
+
+Needs PyTorch and CuPy, which are imported only when a table is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from benchmarks.paper.figure import Row, Table
+from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.on_gpu import REPEAT
+from benchmarks.paper.measured.rows import MeasuredRows
+
+Told = Mapping[str, Mapping[str, float | None]]
+"""By graph and setting the speed-up that is published, None where the paper's code had no room."""
+
+
+def speed_ups(
+    layer: str,
+    sizes: Mapping[str, int],
+    settings: Mapping[str, on_gpu.Options],
+    grad: bool,
+    told: Told,
+    drafts: Told | None = None,
+) -> Table:
+    """A layer's time in the first setting, and how many times as fast the others are, on the graphs that something is
+    published of. What PIGEON, the paper's draft, has of a graph stands in a row of its own."""
+    plain, *others = settings
+    speed_of = {setting: f"speed, {setting}" for setting in others}
+    columns = (f"{plain}, ms", *speed_of.values())
+    found = MeasuredRows()
+
+    def make(data: str) -> tuple[list[Row], bool]:
+        times = on_gpu.layer_times(layer, data, sizes, settings, grad)
+        ours = {columns[0]: times.ms[plain]} if plain in times.ms else {}
+        known = [name for name in others if {plain, name} <= times.ms.keys()]
+        speeds = {speed_of[name]: times.ms[plain] / times.ms[name] for name in known}
+        rows = [Row(data, {**ours, **speeds}, published(told[data]))]
+        if drafts and data in drafts:
+            rows.append(Row(f"{data}, PIGEON's Table 5", speeds, published(drafts[data])))
+        return rows, times.right
+
+    def published(speeds: Mapping[str, float | None]) -> dict[str, float]:
+        return {speed_of[name]: speed for name, speed in speeds.items() if speed is not None}
+
+    for data in told:
+        found.add(data, partial(make, data))
+    note = (
+        f"Medians of {REPEAT} with cold caches, of kernels that are compiled once for all graphs; the paper's are of an"
+        " RTX 3090. What is plain here is fused as well, so that less is left to gain."
+    )
+    return found.table(columns, note, "plain over optimised", ".3f")
+
+
+def by_dimension(layers: Mapping[str, Callable[[int], Mapping[str, int]]], data: str) -> Table:
+    """Hector's Figure 11: times at 32, 64 and 128, and over those at half the dimension."""
+    dims = (32, 64, 128)
+    columns = (*(f"{dim}, ms" for dim in dims), *(f"{dim} over {dim // 2}" for dim in dims[1:]))
+    both = {"C+R": {"reorder": True, "compact": True}}
+    found = MeasuredRows()
+
+    def make(label: str, layer: str, grad: bool) -> tuple[list[Row], bool]:
+        times = {dim: on_gpu.layer_times(layer, data, layers[layer](dim), both, grad) for dim in dims}
+        ms = {dim: each.ms["C+R"] for dim, each in times.items() if each.ms}
+        ours = {f"{dim}, ms": value for dim, value in ms.items()}
+        both_known = [dim for dim in dims[1:] if {dim, dim // 2} <= ms.keys()]
+        ours |= {f"{dim} over {dim // 2}": ms[dim] / ms[dim // 2] for dim in both_known}
+        return [Row(label, ours)], all(each.right for each in times.values())
+
+    for layer in layers:
+        for grad, task in ((False, "inference"), (True, "training")):
+            label = f"{layer.upper()}, {task}"
+            found.add(label, partial(make, label, layer, grad))
+    note = (
+        f"On {data}, compact and reordered, medians of {REPEAT} with cold caches. The paper says that doubling the"
+        " dimensions takes less than twice the time; its bars are a drawing; Figure 12's IPC is in `fig12-rgat-bgs`."
+    )
+    return found.table(columns, note, form=",.3f")
+
+
+def sparse_times(model: str, size: int, settings: Mapping[str, on_gpu.Options]) -> on_gpu.Measured:
+    """Times of SpMM or SDDMM on arxiv's counts with degrees of a power law, by setting; of SpMM cuSPARSE's too."""
+    from benchmarks._gpu_rows import MatrixRow
+
+    row = MatrixRow(name=model, model=model, nodes=169_343, nonzeros=1_166_243, size=size)
+    problem = row.problem(on_gpu.DEVICE, "")
+    counts = {"rows": row.nodes, "cols": row.nodes, "nonzeros": row.nonzeros}
+    made: Any = row.compiled  # which takes numbers too
+    programs = {name: made(f"embedding/{model}", {"D": size}, counts, **o) for name, o in settings.items()}
+    return on_gpu.in_turns(problem, programs, lambda got: problem.check(got, {}), row.tolerance)
+
+
+def tile_times(settings: Mapping[str, on_gpu.Options], size: int) -> Table:
+    """G-Sparse's tiles of SpMM (§III-B) as times."""
+    columns = ("ms", "over a warp a row")
+    found = sparse_times("spmm", size, {name: {"split": "rows", **options} for name, options in settings.items()})
+    first = next(iter(found.ms.values()), 1.0)
+    rows = [Row(name, {columns[0]: ms, columns[1]: ms / first}) for name, ms in found.ms.items()]
+    note = (
+        f"SpMM of arxiv's counts, {size} wide, rows shared out, degrees of a power law; medians of {REPEAT} with cold"
+        " caches. `explorer bench gpu --only SpMM` has the usual schedule beside cuSPARSE."
+    )
+    return Table("measured", columns, rows, note, form=",.4f", right=found.right)
+
+
+def lane_times() -> Table:
+    """G-Sparse's lane widths of SDDMM (Algorithm 3) as times, by the features of a row."""
+    lanes = (2, 4, 8, 16, 32)
+    columns = tuple(f"kLaneWidth = {width}, ms" for width in lanes)
+    found = MeasuredRows()
+
+    def make(label: str, size: int) -> tuple[list[Row], bool]:
+        times = sparse_times("sddmm", size, {f"kLaneWidth = {width}, ms": {"lanes": width} for width in lanes})
+        return [Row(label, times.ms)], times.right
+
+    for size in (8, 32, 128, 256):
+        found.add(f"{size} features", partial(make, f"{size} features", size))
+    note = (
+        f"SDDMM of arxiv's counts, degrees of a power law; medians of {REPEAT} with cold caches. The excerpt's Table IV"
+        " has no numbers that could stand beside these."
+    )
+    return found.table(columns, note, form=",.4f")
+
+
+PRODUCT_ROWS = tuple(2**power for power in range(17, 24))
+
+
+def rows_times() -> Table:
+    """Hector's §4.4: what cuBLAS makes a second of rows times a matrix of 64 by 64, by how many rows there are."""
+    import torch
+
+    from benchmarks._gpu_rows import TOLERANCES
+
+    on_gpu.give_back()
+    columns, size = ("ms", "TFLOP/s"), 64
+    left, right = (torch.randn(count, size, device=on_gpu.DEVICE) for count in (max(PRODUCT_ROWS), size))
+    allowed, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
+    few = left[: on_gpu.EXACT_EDGES]
+    is_exact = on_gpu.apart(few @ right, few.double() @ right.double()) <= TOLERANCES["float32"]
+    runs = {str(count): lambda count=count: left[:count] @ right for count in PRODUCT_ROWS}
+    times = {int(name): samples.to_json() for name, samples in on_gpu.clock().interleave(runs, REPEAT).items()}
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    ms = {count: told["ms"] for count, told in times.items() if "ms" in told}
+    rows = [
+        Row(f"{count:,} rows", dict(zip(columns, (each, 2 * count * size**2 / each / 1e9), strict=True)))
+        for count, each in ms.items()
+    ]
+    note = (
+        f"float32, {size} to {size}; medians of {REPEAT} with cold caches. The paper says that it rises steadily from"
+        " 1M (2^17) to 8M (2^20): these are the rows by both readings, to 2^23."
+    )
+    return Table("measured", columns, rows, note, form=",.3f", right=is_exact and ms.keys() == times.keys())
