@@ -215,6 +215,13 @@ def test_the_words_that_changed_are_picked_out() -> None:
     )
 
 
+def test_comments_with_only_blanks_between_are_one() -> None:
+    (line,) = highlight("sass", "  /*08d0*/ /*-- y 02*/  @P5 LEA R1, R2, 0x4; // a")
+    assert line == '  <span class="c">/*08d0*/ /*-- y 02*/</span>  @P5 LEA R1, R2, 0x4; <span class="c">// a</span>'
+    (apart,) = highlight("cuda", "/*a*/ x /*b*/ /*c*/\t// d")
+    assert apart == '<span class="c">/*a*/</span> x <span class="c">/*b*/ /*c*/\t// d</span>'
+
+
 def test_markup_in_a_text_is_shown_not_made() -> None:
     (line,) = highlight("model", "score T<script>alert('1')</script>():")
     assert "<script" not in line

@@ -48,6 +48,41 @@ def test_pointing_at_an_operation_lights_it_in_four_panes(open_page: OpenPage) -
     expect(page.locator(".l.lit")).to_have_count(0)
 
 
+def test_a_lit_line_has_its_bar_whatever_ground_it_stands_on(open_page: OpenPage) -> None:
+    page = open_page("/?example=rgnn/rgat")
+    page.mouse.move(800, 5)
+    ground = page.evaluate("""() => {
+        const line = document.createElement("div");
+        document.querySelector("#panes .code").append(line);
+        const found = [];
+        for (const own of ["", "ua", "ux", "add", "cut", "made", "none", "here"])
+            for (const lit of ["lit", "lit part", "pin", "pin part"]) {
+                line.className = `l ${own} ${lit}`;
+                const style = getComputedStyle(line);
+                const bar = style.backgroundImage.replace(/\\(.*/s, "");
+                const isBare = style.backgroundColor === "rgba(0, 0, 0, 0)";
+                found.push([lit.includes("part"), bar, style.backgroundSize, isBare]);
+            }
+        line.remove();
+        return found;
+    }""")
+    of_part, of_own = ["repeating-linear-gradient", "4px 100%"], ["linear-gradient", "3px 100%"]
+    for is_part, *bar, is_bare in ground:
+        assert bar == (of_part if is_part else of_own)
+        assert not is_bare
+
+
+def test_a_text_is_as_high_before_it_is_scrolled_as_behind(open_page: OpenPage) -> None:
+    page = open_page("/?example=rgnn/rgat")
+    body = pane(page, "loops").locator(".body")
+    rows, height = body.evaluate("body => [body.querySelectorAll('.l').length, body.scrollHeight]")
+    assert rows > 100, "that is several chunks, of which the last is not full"
+    assert rows * 20 <= height < rows * 20 + 20
+    body.evaluate("body => body.scrollTo(0, body.scrollHeight)")
+    expect(body.locator(".l").last).to_be_in_viewport()
+    assert body.evaluate("body => body.scrollHeight") == height
+
+
 def test_pointing_at_a_line_lights_the_model_and_the_other_panes(open_page: OpenPage) -> None:
     page = open_page()
     pane(page, "graph").locator(".l", has_text="bmv").hover()

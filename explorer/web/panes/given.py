@@ -28,6 +28,7 @@ def give(most_panes: int) -> None:
         usual_target=USUAL,
         most_lines=code.MOST_LINES,
         chunks_in_group=code.GROUP,
+        lines_in_chunk=code.CHUNK,
         rows_of=code.rows_of,
         rows_text=patches.rows_text,
         most_panes=most_panes,

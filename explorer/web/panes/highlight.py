@@ -151,7 +151,7 @@ def _markup(line: Iterable[Piece]) -> Markup:
     Classes are this module's own; the text is escaped."""
     found: list[str] = []
     plain = ""
-    for css, text in line:
+    for css, text in _with_whole_comments(line):
         if not css:
             plain += text
             continue
@@ -160,6 +160,19 @@ def _markup(line: Iterable[Piece]) -> Markup:
             plain = ""
         found.append(f'<span class="{css}">{escape(text)}</span>')
     return Markup("".join([*found, escape(plain)]))
+
+
+def _with_whole_comments(line: Iterable[Piece]) -> list[Piece]:
+    """The pieces, with comments between which there are only blanks as one: a browser lays out and paints each span by
+    itself, and every line of SASS has two before its instruction."""
+    found: list[Piece] = []
+    for css, text in line:
+        if css == "c" and len(found) > 1 and found[-2][0] == "c" and not found[-1][0] and found[-1][1].isspace():
+            (_, before), (_, blanks) = found[-2:]
+            found[-2:] = []
+            text = f"{before}{blanks}{text}"
+        found.append((css, text))
+    return found
 
 
 def _css_class(language: str, kind: Any, value: str) -> str:
