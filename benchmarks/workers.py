@@ -16,7 +16,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +36,8 @@ from explorer.web.examples import Example, examples
 
 BY_NAME_ONLY = "needs a Valkey or Redis server, and two workers' cores"
 SESSIONS, BATCH, REPEAT = 8, 1_024, 20
+WARM = 3
+"""How often a worker has each model, in the mean, before a turn is timed."""
 RUN_SECONDS, START_SECONDS = 60.0, 120.0
 FEWEST_CORES = 4
 TIMES_AS_MANY = {"cpu": 1.8, "dae": 1.8, "gpu": 1.9}
@@ -121,6 +122,15 @@ class Turn:
     ms: list[tuple[str, float]] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
+    @property
+    def rate(self) -> float:
+        """Runs a second."""
+        return self.ended / self.seconds
+
+    def typical(self, name: str) -> float:
+        """The median of a model's own times, in ms."""
+        return median(took for model, took in self.ms if model == name)
+
 
 async def turn(url: str, on: str, cores: Sequence[Sequence[int]], models: Sequence[Example], runs: int) -> Turn:
     """What a worker on each of these shares of cores does, once all have done some runs. Raises TimeoutError where the
@@ -135,7 +145,8 @@ async def turn(url: str, on: str, cores: Sequence[Sequence[int]], models: Sequen
         async with asyncio.timeout(START_SECONDS):
             while len(await broker.workers()) < workers:
                 await asyncio.sleep(0.1)
-        await _do(queue, on, [*models] * workers, Turn(workers))  # what is compiled once, and files
+        # What is compiled once, and files: more often than workers, since any of them may take any run.
+        await _do(queue, on, [*models] * (workers * WARM), Turn(workers))
         found = Turn(workers)
         began = perf_counter()
         await _do(queue, on, [models[number % len(models)] for number in range(runs)], found)
@@ -205,23 +216,34 @@ def request(model: Example, on: str) -> dict[str, Any]:
 
 def figures(turns: Sequence[Turn]) -> dict[str, Any]:
     """Runs a second by the number of workers, how many times as many more workers do, and how much longer a run takes
-    beside another worker: the geometric mean of the models' ratios."""
-    rates, ms = defaultdict(list), defaultdict(lambda: defaultdict(list))
-    for each in turns:
-        rates[each.workers].append(each.ended / each.seconds)
-        for name, took in each.ms:
-            ms[name][each.workers].append(took)
-    most = max(rates)
-    both = [own for own in ms.values() if len(own) > 1]
-    longer = [median(own[most]) / median(own[1]) for own in both]
+    beside another worker. Turns are held against those next to them, since a host's speed varies over minutes; of these
+    ratios it is the median."""
+    most = max(each.workers for each in turns)
+    pairs = list(zip(_of(1, turns), _of(most, turns), strict=True))
+    longer = [ratio for pair in pairs if (ratio := _longer(*pair)) is not None]
     return {
         "workers": most,
-        "runs_a_second": {count: [round(rate, 2) for rate in found] for count, found in rates.items()},
-        "times_as_many": median(rates[most]) / median(rates[1]),
-        "longer": exp(fsum(map(log, longer)) / len(longer)) if longer else None,
-        "models": len(both),
+        "runs_a_second": {count: [round(each.rate, 2) for each in _of(count, turns)] for count in (1, most)},
+        "times_as_many": median(beside.rate / alone.rate for alone, beside in pairs),
+        "longer": median(longer) if longer else None,
+        "models": len({name for pair in pairs for name in _common(*pair)}),
         "failed": sorted({reason for each in turns for reason in each.failed}),
     }
+
+
+def _of(workers: int, turns: Sequence[Turn]) -> list[Turn]:
+    return [each for each in turns if each.workers == workers]
+
+
+def _common(alone: Turn, beside: Turn) -> list[str]:
+    """The models that both turns have times of."""
+    return sorted({name for name, _ in alone.ms} & {name for name, _ in beside.ms})
+
+
+def _longer(alone: Turn, beside: Turn) -> float | None:
+    """How many times as long a run takes beside another worker: the geometric mean of the models' ratios."""
+    ratios = [beside.typical(name) / alone.typical(name) for name in _common(alone, beside)]
+    return exp(fsum(map(log, ratios)) / len(ratios)) if ratios else None
 
 
 def table(found: Mapping[str, Any]) -> str:

@@ -28,6 +28,19 @@ def test_figures_are_of_all_turns_and_models_that_both_have() -> None:
     assert "1.95 (asked of two: 1.9)" in shown
 
 
+def test_turns_are_held_against_those_beside_them_in_time() -> None:
+    """A host that becomes half as fast in between: more workers are twice as many all the same."""
+    alone, beside = [(10.0, 1.0), (5.0, 2.0), (5.0, 2.0)], [(20.0, 1.0), (10.0, 2.0), (9.0, 2.2)]
+    turns = [
+        Turn(count, seconds=1.0, ended=int(rate), ms=[("a", ms)])
+        for pair in zip(alone, beside, strict=True)
+        for count, (rate, ms) in zip((1, 2), pair, strict=True)
+    ]
+    found = workers.figures(turns)
+    assert (found["times_as_many"], found["longer"]) == (2.0, 1.0)
+    assert found["runs_a_second"] == {1: [10.0, 5.0, 5.0], 2: [20.0, 10.0, 9.0]}
+
+
 @pytest.mark.parametrize(("cores", "missing"), [({0, 1}, "2 cores"), (set(range(8)), "valkey-server")])
 def test_a_host_with_too_little_is_told(
     cores: set[int], missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
