@@ -38,6 +38,7 @@ import { showRest } from "./stages/rest.js";
 import { exportAs } from "./exports/exports.js";
 import { startOpening } from "./exports/opening.js";
 import { startQueues } from "./stages/queues.js";
+import { startScrolling } from "./stages/scrolling.js";
 import { startSides, swapSides, toggleComparison } from "./compare/sides.js";
 import { isData, sendData, startDropping } from "./run/dropping.js";
 import { exportRuns, exportTable } from "./run/history.js";
@@ -248,6 +249,7 @@ function start() {
   startGraphs();
   startFind();
   startQueues();
+  startScrolling();
   startHeat();
   startLink();
   startSpent();

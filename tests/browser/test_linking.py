@@ -83,6 +83,43 @@ def test_a_text_is_as_high_before_it_is_scrolled_as_behind(open_page: OpenPage) 
     assert body.evaluate("body => body.scrollHeight") == height
 
 
+DRAG = """body => new Promise(done => {
+    const bottom = body.scrollHeight - body.clientHeight;
+    const { top, bottom: end } = body.getBoundingClientRect();
+    const look = () => [...body.querySelectorAll(".chunk")].map(chunk => {
+        const box = chunk.getBoundingClientRect();
+        return [chunk.firstElementChild.checkVisibility(), box.top < end && box.bottom > top];
+    });
+    let at = 0;
+    const step = () => {
+        if (body.matches(".dragged")) return done(look());
+        body.scrollTop = at++ % 2 ? 0 : bottom / 2;
+        requestAnimationFrame(step);
+    };
+    step();
+})"""
+"""The scroll bar dragged to and fro, however slow the host, until the page takes it for that: of each chunk whether it
+is laid out, and whether it is in sight."""
+
+
+def test_while_a_text_is_dragged_only_what_is_seen_is_laid_out(open_page: OpenPage) -> None:
+    page = open_page("/?example=rgnn/hgt")
+    page.locator('#pane-1 select[data-act="stage"]').select_option("ptx")
+    body = pane(page, "ptx").locator(".body")
+    expect(body.locator(".group")).not_to_have_count(0)  # of a thousand lines
+    expect(page.locator("[data-first]")).to_have_count(0)  # the best form of machine code comes behind the first
+    height = body.evaluate("body => body.scrollHeight")
+    chunks = body.evaluate(DRAG)
+    assert {is_seen for _, is_seen in chunks} == {True, False}
+    assert all(is_laid_out == is_seen for is_laid_out, is_seen in chunks)
+    expect(body).not_to_have_class(re.compile("dragged"))
+    expect(body.locator(".chunk[style*=visibility]")).to_have_count(0)
+    assert body.evaluate("body => body.scrollHeight") == height
+    assert all(
+        body.locator(".chunk > .l:first-child").evaluate_all("lines => lines.map(line => line.checkVisibility())")
+    )
+
+
 def test_pointing_at_a_line_lights_the_model_and_the_other_panes(open_page: OpenPage) -> None:
     page = open_page()
     pane(page, "graph").locator(".l", has_text="bmv").hover()
