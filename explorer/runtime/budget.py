@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,10 +33,17 @@ class Bound:
     def stop(self, number: int, frame: FrameType | None) -> None:
         """The signal's handler."""
         telling = self.raised is not None and self.raised.heeded and monotonic() < self.raised_at + self.seconds
-        if self.held or telling:
+        if self.held or telling or self._leaves():
             return
         self.raised, self.raised_at = self.error(), monotonic()
         raise self.raised
+
+    def _leaves(self) -> bool:
+        """Whether what was raised is on its way out: raised again in an `__exit__`, it would leave the timer on."""
+        error = sys.exception()
+        while error is not None and error is not self.raised:
+            error = error.__context__
+        return isinstance(error, OutOfBudget) and not error.heeded
 
 
 class CpuSpent(OutOfBudget):

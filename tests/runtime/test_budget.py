@@ -201,6 +201,27 @@ def test_what_is_heeded_and_goes_on_is_stopped_again() -> None:
     assert second - first >= seconds
 
 
+def test_what_was_raised_is_not_raised_again_on_its_way_out() -> None:
+    """A host that stands still for a quarter of a second in an `__exit__` would else leave the timer on for good: it
+    rang while the worker waited for its next request, which ended it."""
+    took = []
+
+    def leave_late() -> None:
+        try:
+            ring()
+            time.sleep(60)
+        finally:
+            began = time.monotonic()
+            time.sleep(3 * AGAIN_SECONDS)
+            took.append(time.monotonic() - began)
+
+    with pytest.raises(OutOfBudget) as told, stopped_after(60.0):
+        leave_late()
+    assert took[0] >= 3 * AGAIN_SECONDS
+    assert told.value.__context__ is None
+    assert signal.getitimer(signal.ITIMER_REAL)[1] != AGAIN_SECONDS
+
+
 def test_what_is_sent_is_sent_whole_and_is_the_last() -> None:
     events = compile_model({"text": TRANSE, "stages": ["graph"], "seconds": 60.0})
     answer = next(events)
