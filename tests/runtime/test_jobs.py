@@ -40,6 +40,12 @@ def compile_request(text: str = TRANSE) -> dict[str, Any]:
     return {"text": text, "name": None, "sizes": {}, "options": {}, "stages": ["graph"]}
 
 
+def joined(operands: int) -> str:
+    """A text that takes longer than in proportion to these: the graph of 3,000 0.3 s, all stages of 5,000 minutes."""
+    many = ", ".join(["E[h]"] * operands)
+    return TRANSE.replace("norm(E[h] + R[r] - E[t], 1)", f"norm(concat({many}), 2)")
+
+
 def run_request(**changes: Any) -> dict[str, Any]:
     return {"text": TRANSE, "on": "cpu", "repeat": 3, **changes}
 
@@ -172,11 +178,9 @@ def test_a_compilation_whose_worker_dies_is_not_tried_on_another(monkeypatch: py
         return event
 
     monkeypatch.setattr(Worker, "_read", noted)
-    many = ", ".join(["E[h]"] * 5_000)  # minutes, of which it has none
-    slow = TRANSE.replace("norm(E[h] + R[r] - E[t], 1)", f"norm(concat({many}), 2)")
 
     async def test(pool: WorkerPool) -> None:
-        compiling = asyncio.create_task(last_of(pool, {**compile_request(slow), "stages": ["slc.opt3"]}))
+        compiling = asyncio.create_task(last_of(pool, {**compile_request(joined(5_000)), "stages": ["slc.opt3"]}))
         while "taken" not in [event for _, event in said]:
             await asyncio.sleep(0.01)
         next(worker for worker, event in said if event == "taken").kill()
@@ -213,7 +217,7 @@ def test_a_worker_that_is_left_near_its_end_answers_the_next(monkeypatch: pytest
     async def test(pool: WorkerPool) -> None:
         await last_of(pool, compile_request())
         pids = pool.pids
-        await until_taken(monkeypatch, pool, TRANSE.replace("TransE", "Left"))
+        await until_taken(monkeypatch, pool, joined(3_000))  # else it may have ended when this process looks
         answer = await last_of(pool, compile_request())
         assert (answer["name"], pool.pids, pool.retired) == ("TransE", pids, 0)
 
@@ -223,13 +227,10 @@ def test_a_worker_that_is_left_near_its_end_answers_the_next(monkeypatch: pytest
 def test_a_worker_that_is_left_for_longer_than_another_takes_to_start_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    many = ", ".join(["E[h]"] * 5_000)  # minutes, of which it has none
-    slow = TRANSE.replace("norm(E[h] + R[r] - E[t], 1)", f"norm(concat({many}), 2)")
-
     async def test(pool: WorkerPool) -> None:
         await last_of(pool, compile_request())
         pids = pool.pids
-        await until_taken(monkeypatch, pool, slow)
+        await until_taken(monkeypatch, pool, joined(5_000))
         async with asyncio.timeout(PATIENCE):
             answer = await last_of(pool, compile_request())
         assert (answer["name"], pool.retired) == ("TransE", 1)
