@@ -55,6 +55,7 @@ class Ordered:
     name: str
     begun: float
     wait: float | None = None
+    """Seconds until its turn came. What it takes from then on, its own compilation first, is not for others."""
     ends: list[str] = field(default_factory=list)
     crossed: bool = False
     dropped: bool = False
@@ -212,7 +213,7 @@ class Student:
             if ordered is None:
                 self.log.faults.append(f"an event of a run that nobody ordered: {str(event)[:80]}")
                 continue
-            if event["event"] == "started":
+            if event["event"] != "queued" and ordered.wait is None:
                 ordered.wait = perf_counter() - ordered.begun
             if event["event"] in ("result", "failed"):
                 ordered.ends.append(event.get("kind", "result"))

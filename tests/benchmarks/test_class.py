@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from random import Random
+from time import perf_counter
 
 import pytest
 
 from benchmarks.classroom import texts, watch
-from benchmarks.classroom.students import Log, Ordered
+from benchmarks.classroom.students import Habits, Log, Ordered, Student
 from explorer.web.examples import Example, examples
 
 suite = importlib.import_module("benchmarks.class")
@@ -45,6 +48,23 @@ def test_what_went_wrong_with_a_run_is_found(run: Ordered, fault: str) -> None:
     figures = suite._figures(log, [watch.Sample(1, 10, 10, 0.0), watch.Sample(1, 10, 10, 1.0)], 1, 10.0, 0.1)
     assert figures["faults"] == ([fault] if fault else [])
     assert "p50 0.150 s" in suite.table(figures)
+
+
+def test_a_wait_ends_when_the_turn_comes() -> None:
+    """What a run does with its turn, from compiling its model on, is no wait for others."""
+
+    async def told() -> AsyncIterator[str]:
+        for event in ("queued", "queued", "progress", "started", "result"):
+            await asyncio.sleep(0.02)
+            yield json.dumps({"run": 1, "event": event, "name": "A"})
+
+    student = Student(0, "", [("a/b", "")], Habits(3.0, 60.0, 0.0, 120.0), Log())
+    ordered = replace(GOOD, begun=perf_counter(), wait=None, ends=[])
+    asyncio.run(student._read(told(), {1: ordered}))
+    whole = perf_counter() - ordered.begun
+    assert ordered.wait is not None
+    assert 0.06 <= ordered.wait <= whole - 0.04
+    assert (ordered.ends, student.log.faults) == (["result"], [])
 
 
 def test_an_answer_of_a_servers_fault_is_one() -> None:
