@@ -14,6 +14,8 @@ from tests.browser.test_accessibility import AXE, violations
 
 pytestmark = pytest.mark.browser
 
+RENAMED = DISTMULT.replace("DistMult", "Mine")
+
 
 def test_a_tour_sets_example_panes_and_options_and_gives_the_text_back(open_page: OpenPage) -> None:
     page = open_page("/")
@@ -52,6 +54,38 @@ def test_an_example_of_the_tour_that_was_worked_on_stays(open_page: OpenPage) ->
     page.locator("[data-act=about-close]").click()
     expect(page.locator("#guide")).to_be_hidden()
     expect(page.locator("#editor")).to_contain_text("dim D = 32")
+
+
+def test_the_tour_waits_while_another_text_is_in_its_place_and_loses_none(open_page: OpenPage) -> None:
+    page = open_page("/")
+    edit_of(page)
+    look, onward = page.locator("#tour-look"), page.locator("#tour-next")
+    page.locator("#about [data-act=tour]").click()
+    onward.click()
+    expect(page.locator("#tour-at")).to_have_text("2 of 9")
+    said = look.inner_text()
+    write(page, RENAMED)
+    expect(look).to_have_text("The tour waits here while you look at another text.")
+    expect(page.locator("#tour-before")).to_be_hidden()
+    reload(page)
+    expect(onward).to_have_text("Back to the tour")
+    onward.click()
+    expect(look).to_have_text(said)
+    expect(onward).to_have_text("Next")
+    page.locator("#tour-back").click()
+    expect(page.locator("#guide")).to_be_hidden()
+    expect(page.locator("#editor")).to_contain_text("score Mine")
+
+
+def test_a_pasted_text_is_given_back_after_the_tour(open_page: OpenPage) -> None:
+    page = open_page("/")
+    edit_of(page)
+    write(page, RENAMED)
+    expect(page.locator("#example-group")).to_have_text("own /")
+    page.locator("#about [data-act=tour]").click()
+    expect(page.locator("#example-file")).to_have_text("distmult.emb")
+    page.locator("#guide [data-act=about-close]").click()
+    expect(page.locator("#editor")).to_contain_text("score Mine")
 
 
 def test_options_do_not_move_under_the_pointer(open_page: OpenPage) -> None:

@@ -1,7 +1,7 @@
 // The line that says what the page is, and the tour that takes its place: nine stops, each an example with its panes.
 import { byId } from "../dom.js";
 import { say } from "../page.js";
-import { fetchExample } from "../model/naming.js";
+import { fetchExample, isOwnText, isWork } from "../model/naming.js";
 import { freshPane, on, state } from "../state.js";
 /** @import { Kept, Stop } from "../types.d.ts" */
 
@@ -16,6 +16,9 @@ let before = null;
 let adopt = () => {};
 
 const isTouring = () => !byId("tour").hidden;
+
+/** Whether the stop's example has made way for another text, of which its sentence says nothing. */
+const isAway = () => isOwnText() || state.example !== stops[at].example;
 
 function remember() {
   try {
@@ -45,13 +48,11 @@ const own = () => ({
 export async function startStops() {
   const examples = byId("examples");
   if (examples.matches(":popover-open")) examples.hidePopover();
-  const edited = document.querySelector("[data-edited]:not([hidden])") !== null;
-  if (edited && !isTouring()) before = own();
   await show(0);
 }
 
 /** @param {number} by */
-export const step = (by) => show(wanted + by);
+export const step = (by) => show(isAway() ? at : wanted + by);
 
 async function fetchStops() {
   const answer = stops.length ? null : await fetch("/guide/tour").catch(() => null);
@@ -75,6 +76,7 @@ async function show(number) {
     wanted = at;
     return say("The example did not arrive. Try again.");
   }
+  if (isWork() && (!isTouring() || isAway())) before = own();
   at = number;
   paint();
   const panes = stop.panes.map((pane) => ({ ...freshPane(pane.stage), at: pane.at, diff: pane.diff }));
@@ -87,17 +89,26 @@ function paint() {
   byId("about").hidden = true;
   byId("tour").hidden = false;
   byId("tour-at").textContent = `${at + 1} of ${stops.length}`;
-  byId("tour-look").textContent = stops[at].look;
   byId("tour-back").hidden = before === null;
   byId("tour-before", HTMLButtonElement).disabled = at === 0;
-  byId("tour-next").textContent = at === stops.length - 1 ? "End" : "Next";
+  paintStop();
   remember();
 }
 
-/** What the reader had written comes back, unless the example in its place has been worked on. */
+// What the stop says, or that it waits for the reader.
+function paintStop() {
+  const away = isAway();
+  const next = at === stops.length - 1 ? "End" : "Next";
+  byId("tour-look").textContent = away ? "The tour waits here while you look at another text." : stops[at].look;
+  byId("tour-before").hidden = away;
+  byId("tour-next").textContent = away ? "Back to the tour" : next;
+}
+
+const follow = () => isTouring() && paintStop();
+
+/** What the reader had written comes back, unless the example in its place has been worked on or made way. */
 export function leave() {
-  const isTouched = document.querySelector("[data-edited]:not([hidden])") !== null;
-  return before && !isTouched ? backToText() : close();
+  return before && isTouring() && !isAway() && !isWork() ? backToText() : close();
 }
 
 export function backToText() {
@@ -121,6 +132,8 @@ const offer = () => (byId("offer").hidden = state.text.trim() !== "");
 export async function startTour(put) {
   adopt = put;
   on("edited", offer);
+  on("edited", follow);
+  on("named", follow);
   offer();
   const kept = sessionStorage.getItem(KEPT);
   if (!kept || !(await fetchStops())) return;

@@ -8,6 +8,7 @@ import { emit, on, state } from "../state.js";
 /** @type {Origin | null} what the text came from, its text null while that is not known; null for the reader's own */
 let origin = null;
 let isOwn = false;
+let isEdited = false;
 let becameOwn = false; // by the last change
 
 /** @param {string} text */
@@ -27,6 +28,12 @@ function nameOf(text) {
   return { group: "own /", file: `${own[0] ?? "untitled"}.emb`, text: null };
 }
 
+/** Whether the text is of nothing that the explorer has. */
+export const isOwnText = () => isOwn;
+
+/** Whether something would be lost if another text took this one's place. */
+export const isWork = () => state.text.trim() !== "" && (state.example === "" || isOwn || isEdited);
+
 /** @param {string} text */
 function paint(text) {
   const found = nameOf(text);
@@ -34,7 +41,7 @@ function paint(text) {
   becameOwn = !isOwn && found !== origin;
   isOwn = found !== origin;
   // Blank lines at the end make no other text.
-  const isEdited = original !== null && text.trimEnd() !== original.trimEnd();
+  isEdited = original !== null && text.trimEnd() !== original.trimEnd();
   byId("example-group").textContent = group;
   byId("example-file").textContent = file;
   byId("model-file").textContent = file;
