@@ -52,6 +52,7 @@ def run_request(**changes: Any) -> dict[str, Any]:
 
 LONG = run_request(batch=60_000, repeat=10_000_000)
 """Repeats without end, on any host."""
+ROLE_ARGUMENTS = ["run-once", str(1 << 32), "0"]
 PATIENCE = 30
 """How long, in s, a test waits for what takes a moment, and far less than it takes where it does not come."""
 
@@ -246,6 +247,37 @@ def test_a_request_that_no_worker_took_goes_to_another() -> None:
         assert (await last_of(pool, compile_request()))["ok"]
 
     with_pool("compile", test)
+
+
+@pytest.mark.parametrize(("most", "answers"), [(0, 1), (100, 2)])
+def test_a_worker_ends_after_its_answer_once_it_keeps_more_kernels_than_it_may(most: int, answers: int) -> None:
+    """It has two requests, and ends by itself after the first, or when its stdin is closed."""
+    program = "from explorer.runtime.workers import worker\n"
+    program += f"worker.MOST_KERNELS = {most}\nworker.main({ROLE_ARGUMENTS})"
+    asked = "".join(json.dumps(run_request(batch=8)) + "\n" for _ in range(2))
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(asked.encode())
+        process.stdin.flush()
+        results = 0
+        for line in process.stdout:
+            results += json.loads(line)["event"] == "result"
+            if results == answers == 2:
+                break
+        process.stdin.close()
+        assert (process.wait(PATIENCE), results) == (0, answers)
+
+
+def test_a_run_after_a_worker_that_ended_by_itself_is_had_of_another() -> None:
+    async def test(pool: WorkerPool) -> None:
+        assert (await last_of(pool, run_request()))["event"] == "result"
+        first = pool.pids
+        os.kill(first[0], signal.SIGTERM)  # whether it has ended, or is about to, when the next comes
+        assert (await last_of(pool, run_request()))["event"] == "result"
+        assert not set(pool.pids) & set(first)
+
+    with_pool("run-once", test)
 
 
 def test_workers_that_end_while_they_wait_are_replaced_though_nobody_asks() -> None:

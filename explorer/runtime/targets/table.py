@@ -6,6 +6,7 @@ Loading this loads no target: their modules are named, and imported when they ar
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -42,6 +43,8 @@ class Target:
     """What its own memory has left, where it has its own."""
     device: Callable[[], str] = lambda: ""
     """What its times are of: "" for what is the same on every computer."""
+    made: Callable[[], int] = lambda: 0
+    """How many kernels this process has made or loaded machine code of, which it keeps until it ends."""
 
     @property
     def stage(self) -> str:
@@ -105,6 +108,16 @@ def _for_device(compilation: Compilation) -> Compilation:
         raise ValueError(str(error)) from None
 
 
+def _made_on_cpu() -> int:
+    cpu = sys.modules.get("explorer.runtime.targets.cpu")  # nothing is made before it is loaded
+    return 0 if cpu is None else int(cpu.made())
+
+
+def _made_on_gpu() -> int:
+    program = sys.modules.get("explorer.runtime.targets.gpu.program")
+    return 0 if program is None else int(program.made())
+
+
 def _no_gpu() -> str:
     from explorer.runtime.targets.gpu import device
 
@@ -140,6 +153,7 @@ TARGETS: dict[TargetName, Target] = {
         missing=_no_gpu,
         free_bytes=_free_on_gpu,
         device=_gpu,
+        made=_made_on_gpu,
     ),
     "cpu": Target(
         name="cpu",
@@ -149,6 +163,7 @@ TARGETS: dict[TargetName, Target] = {
         computing=_on_cpu,
         reads=frozenset({"repeat", "peers"}),
         device=_processor,
+        made=_made_on_cpu,
     ),
     "dae": Target(
         name="dae",

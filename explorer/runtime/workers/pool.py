@@ -44,12 +44,8 @@ _STARTING: dict[Role, str] = {
 }
 LINE_BYTES = 64 << 20
 """The longest event: a compilation with every stage and every pass, with room to spare."""
-_REQUESTS_PER_WORKER: dict[Role, int] = {
-    **{"compile": 4_000, "run": 200, "run-compiling": 200},
-    **{"run-once": 200, "reuse": 200, "look": 200},
-}
-"""A worker is replaced after this many: compiled kernels stay in a process until it ends. One for compilations keeps
-little, and a new one's imports take as long as thirty of them."""
+_REQUESTS_PER_WORKER = 4_000
+"""A worker is replaced after so many, or once it ends because it keeps too much (`MOST_KERNELS` in `.worker`)."""
 
 
 _NICENESS: dict[Role, int] = {"compile": 1, "run": 10, "run-compiling": 10, "run-once": 0, "reuse": 10, "look": 10}
@@ -420,7 +416,7 @@ class WorkerPool:
                 raise worker
 
     def _give_back(self, worker: Worker) -> None:
-        if worker.answered < _REQUESTS_PER_WORKER[self.role]:
+        if worker.answered < _REQUESTS_PER_WORKER:
             self._busy.discard(worker)
             self._ready.put_nowait(worker)
         else:
