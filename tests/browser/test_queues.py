@@ -51,3 +51,27 @@ def test_a_narrow_pane_keeps_the_queues_as_a_strip(open_page: OpenPage) -> None:
     strip = dlc.locator(".qs").bounding_box()
     assert strip
     assert strip["height"] < 60 < strip["width"]
+
+
+def test_what_a_slot_of_the_strip_holds_takes_no_room_beside_it(open_page: OpenPage) -> None:
+    page = open_page("/?example=embedding/sls", width=900, height=900)
+    page.locator("#pane-0 select[data-act=stage]").select_option("dlc")
+    expect(pane(page, "dlc").locator(".unit")).to_have_count(2)
+    page.locator("#run").click()
+    slot = pane(page, "dlc").locator(".slot > button").first
+    expect(slot).to_contain_text(re.compile(r"T\[\d+\]"))
+    slot.click(position={"x": 8, "y": 8})
+    expect(page.locator("#said")).to_contain_text(re.compile(r"row \d+ of T"))
+    assert page.locator("#panes").evaluate("(panes) => panes.scrollWidth - panes.clientWidth") == 0
+
+
+def test_folded_sizes_say_what_the_data_fixes(open_page: OpenPage) -> None:
+    page = open_page("/?example=embedding/sls", width=1024, height=800)
+    told = page.locator("#sizes-told")
+    expect(told).to_have_text("D = 32 from RM1:L0")
+    expect(told).to_be_visible()
+    page.locator(".szs > summary").click()
+    expect(told).to_be_hidden()
+    field = page.locator('[data-size="D"] .field')
+    field.fill("48")
+    expect(told).to_have_text("D = 48")
