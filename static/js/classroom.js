@@ -14,18 +14,22 @@ let notice = null;
 let dismissed = 0; // the number of a text that the reader wants no more of
 /** @type {Pick<typeof state, "text" | "sizes" | "defaultSizes" | "schedule" | "edited"> | null} what an opened text replaced */
 let own = null;
+let opened = ""; // the name of what was opened in its place
 
 function paint() {
   const sent = notice?.sent && notice.sent.number !== dismissed ? notice.sent : null;
   byId("class-paused").hidden = !notice?.paused;
   byId("class-sent").hidden = !sent;
   byId("class-name").textContent = sent?.name ?? "";
-  byId("class-back").hidden = !own;
+  byId("class-shown").hidden = !own;
+  byId("class-whose").textContent = opened;
   byId("class-assigned").hidden = !notice?.assignment;
   byId("class-title").textContent = notice?.assignment?.title ?? "";
   const locked = [...(notice?.locked.options ?? []), ...(notice?.locked.stages ?? [])];
   byId("class-locked").textContent = locked.length ? `locked: ${locked.join(", ")}` : "";
-  byId("class-dismiss").hidden = !sent && !own;
+  const dismiss = byId("class-dismiss");
+  dismiss.hidden = !sent && !own;
+  dismiss.title = dismiss.ariaLabel = own ? "Keep this text, and forget mine" : "Dismiss";
   const isTold = Boolean(notice?.paused || sent || own || notice?.assignment);
   byId("class").hidden = !isTold;
   byId("screen").classList.toggle("told", isTold);
@@ -40,26 +44,28 @@ async function fetchText(path) {
 export async function openSent() {
   const sent = notice?.sent;
   if (!sent) return;
-  if (await open(`/class/sent/${sent.number}`)) dismissed = sent.number;
+  if (await open(`/class/sent/${sent.number}`, sent.name)) dismissed = sent.number;
   paint();
 }
 
 export async function openAssignment() {
-  if (notice?.assignment) await open(`/class/assignment/${notice.assignment.number}`);
+  if (notice?.assignment) await open(`/class/assignment/${notice.assignment.number}`, notice.assignment.title);
   paint();
 }
 
 /**
  * Open a text of the instructor's; what it replaces is kept.
  * @param {string} path
+ * @param {string} name
  */
-async function open(path) {
+async function open(path, name) {
   const text = await fetchText(path);
   if (text === null) {
     say("The text did not arrive. Yours is kept.");
     return false;
   }
   const { sizes, defaultSizes, schedule } = state;
+  opened = name;
   own ??= { text: state.text, sizes, defaultSizes, schedule, edited: state.edited };
   Object.assign(state, { sizes: {}, defaultSizes: {}, schedule: {}, edited: {} });
   replaceText(text);

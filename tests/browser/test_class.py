@@ -85,6 +85,7 @@ def test_a_class_from_its_code_to_a_hand_in(browser: Browser, addresses: tuple[s
     assert editor_text(page) == own
     page.get_by_role("button", name="Open", exact=True).click()
     expect(page.locator(".cm-content")).to_contain_text("score DistMult(h")
+    expect(page.locator("#class-shown")).to_contain_text("a <b>model</b> is open; your own text is kept.")
     page.get_by_role("button", name="Back to mine").click()
     expect(page.locator("#class")).to_be_hidden()
     assert editor_text(page) == own

@@ -149,7 +149,7 @@ class Classroom:
         self.code = None if code is None else Secret(code, limits.WRONG_CODES)
         self.places = places
         self.admission = Students(None if code is None else places)
-        self._word = code or ""
+        self.word = code or ""
         self.sent: Sent | None = None
         self.assignment: Assignment | None = None
         self.reference_check: dict[str, Any] = {}
@@ -165,7 +165,7 @@ class Classroom:
 
     def remember(self, secret: bytes) -> None:
         """Know the students of other servers, or of those before this one, with the same secret and the same code."""
-        self.admission.remember(hmac.digest(secret, self._word.encode(), "sha256"))
+        self.admission.remember(hmac.digest(secret, self.word.encode(), "sha256"))
 
     def note_edit(self, session: str) -> None:
         """A student has changed a text."""

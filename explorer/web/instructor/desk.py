@@ -22,7 +22,9 @@ from explorer.compiler.pipeline import STAGES
 from explorer.queue.job import AwayError, Queue
 from explorer.web import limits
 from explorer.web.compiling import CompileService
+from explorer.web.entrance.protection import LOOPBACK_NAMES
 from explorer.web.examples import examples
+from explorer.web.guide import words
 from explorer.web.health import readiness
 from explorer.web.instructor.classroom import Classroom
 from explorer.web.instructor.sharing import Sharing
@@ -101,6 +103,8 @@ async def _live(request: Request, said: str = "") -> dict[str, Any]:
     # A queue that others work for has as many workers as runs that may go on; nobody knows of more.
     runners = standing.concurrent if state.runners is queue else len(state.runners.pids)
     return {
+        "address": str(request.base_url).rstrip("/"),
+        "is_local": request.base_url.hostname in LOOPBACK_NAMES,
         "rows": rows,
         "here": sum(row.pages > 0 for row in rows),
         "class": classroom,
@@ -118,7 +122,11 @@ async def _live(request: Request, said: str = "") -> dict[str, Any]:
 
 
 def _offered() -> dict[str, Any]:
-    return {"examples": examples(), "lockable": {"locked_option": OPTIONS, "locked_stage": STAGE_NAMES}}
+    return {
+        "examples": examples(),
+        "lockable": {"locked_option": OPTIONS, "locked_stage": STAGE_NAMES},
+        "meant": words.OPTIONS,
+    }
 
 
 async def answer(request: Request, said: str = "") -> Response:

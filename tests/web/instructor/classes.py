@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -54,9 +55,11 @@ def browser(served: Served) -> httpx.Client:
 
 
 @contextmanager
-def teaching(code: str | None = CODE, places: int = 3, classroom: Classroom | None = None) -> Iterator[Class]:
+def teaching(
+    code: str | None = CODE, places: int = 3, classroom: Classroom | None = None, **settings: Any
+) -> Iterator[Class]:
     classroom = classroom or Classroom(Instructor(TOKEN), code, places)
-    with serving(create_app(classroom=classroom)) as served, browser(served) as desk:
+    with serving(create_app(classroom=classroom, **settings)) as served, browser(served) as desk:
         assert desk.get(f"{token.PATH}?token={TOKEN}").status_code == 303
         yield Class(served, desk)
 

@@ -27,6 +27,16 @@ def shown(taught: Class) -> str:
     return taught.desk.get("/instructor/live").text
 
 
+def test_a_class_is_told_where_the_page_is_unless_only_this_computer_reaches_it() -> None:
+    with teaching(hosts=None) as taught:
+        assert "Only this computer reaches http://127.0.0.1:" in shown(taught)
+        assert "teapot" not in taught.desk.get("/instructor/projector").text
+        address = {"Host": "explorer.example.edu:8000"}
+        desk, wall = (taught.desk.get(f"/instructor{path}", headers=address).text for path in ("", "/projector"))
+    assert "Students open <b>http://explorer.example.edu:8000</b>, code <b>teapot</b>" in desk
+    assert "<h2>http://explorer.example.edu:8000<small> code teapot</small></h2>" in wall
+
+
 def test_who_is_here_by_name_or_number_with_edits_and_runs(taught: Class) -> None:
     anna, ben = taught.join("Anna"), taught.join()
     with taught.served.page(anna) as hers, taught.served.page(anna), taught.served.page(ben):
