@@ -104,7 +104,7 @@ async def _live(request: Request, said: str = "") -> dict[str, Any]:
     runners = standing.concurrent if state.runners is queue else len(state.runners.pids)
     return {
         "address": str(request.base_url).rstrip("/"),
-        "is_local": request.base_url.hostname in LOOPBACK_NAMES,
+        "is_local": request.base_url.hostname in {*LOOPBACK_NAMES, "0.0.0.0", "::"},
         "rows": rows,
         "here": sum(row.pages > 0 for row in rows),
         "class": classroom,

@@ -29,7 +29,9 @@ def shown(taught: Class) -> str:
 
 def test_a_class_is_told_where_the_page_is_unless_only_this_computer_reaches_it() -> None:
     with teaching(hosts=None) as taught:
-        assert "Only this computer reaches http://127.0.0.1:" in shown(taught)
+        assert "Other computers do not reach http://127.0.0.1:" in shown(taught)
+        printed = taught.desk.get("/instructor", headers={"Host": "0.0.0.0:8000"}).text  # with --host 0.0.0.0
+        assert "Other computers do not reach http://0.0.0.0:8000" in printed
         assert "teapot" not in taught.desk.get("/instructor/projector").text
         address = {"Host": "explorer.example.edu:8000"}
         desk, wall = (taught.desk.get(f"/instructor{path}", headers=address).text for path in ("", "/projector"))
