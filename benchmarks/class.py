@@ -27,6 +27,7 @@ import httpx
 import numpy as np
 
 from benchmarks.classroom import watch
+from benchmarks.classroom.fairness import uneven, uneven_by_chance
 from benchmarks.classroom.serving import served
 from benchmarks.classroom.students import Habits, Log, Student
 
@@ -102,6 +103,8 @@ def _figures(log: Log, samples: list[watch.Sample], students: int, took: float, 
         "failed": sorted({kind for run in log.runs for kind in run.ends if kind != "result"}),
         "wait_median": median(means) if means else None,
         "wait_most": max(means) if means else None,
+        "uneven": uneven(list(waits.values())) if means else None,
+        "uneven_by_chance": uneven_by_chance(list(waits.values())) if means else None,
     }
     bad = {status: count for status, count in log.statuses.items() if status >= 500 and status != 503}
     cpu = samples[-1].cpu - samples[0].cpu if samples else None
@@ -148,10 +151,10 @@ def table(figures: dict[str, Any]) -> str:
         + (f"; ends other than results: {', '.join(runs['failed'])}" if runs["failed"] else "")
     )
     if runs["wait_median"]:
-        ratio = runs["wait_most"] / runs["wait_median"]
         lines.append(
             f"  waits    mean by student: median {runs['wait_median']:.2f} s, most {runs['wait_most']:.2f} s,"
-            f" {ratio:.1f} times that (asked: {ASKED['unfair']:.0f})"
+            f" {runs['uneven']:.1f} times that (asked: {ASKED['unfair']:.0f}; the same waits dealt out at random:"
+            " {:.1f} to {:.1f})".format(*runs["uneven_by_chance"])
         )
     if cpu["server"]:
         lines.append(
