@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.conftest import FLAGS, serving
-from tests.browser.driving import UP_TO_DATE, change, edit_of, expect_edit_after, pane, run_on
+from tests.browser.driving import UP_TO_DATE, change, edit_of, expect_edit_after, pane, run_on, visit
 from tests.browser.test_edited_stages import type_over, unlock, verdict
 
 SIZES = ((1600, 1000), (1200, 900), (1024, 768), (390, 844))
@@ -129,7 +129,7 @@ def take(browser: Browser, address: str, state: State, folder: Path, docs: Path 
     context = browser.new_context(viewport={"width": width, "height": height})
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
-    page.goto(address + state.path)
+    visit(page, address + state.path)
     expect(page.locator("#status")).to_have_text(UP_TO_DATE)
     state.reach(page)
     page.evaluate("document.fonts.ready")

@@ -23,7 +23,8 @@ export function paintHeader(run, reason) {
   tune.disabled = reason !== "";
   byId("stop").hidden = going === null;
   byId("run-source").textContent = going?.source ?? result?.source ?? "";
-  byId("run-device").textContent = going?.device ?? (run && result ? deviceLine(run, result) : "");
+  const device = going?.device ?? (run && result ? deviceLine(run, result) : "");
+  byId("run-device").textContent = byId("run-device").title = device;
   byId("run-json").hidden = result === null;
   paintProgress(going);
   byId("run-summary").replaceChildren(...(going ? [progressLine(going)] : summary(run, reason)));
