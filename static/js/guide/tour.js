@@ -99,7 +99,8 @@ function paint() {
 function paintStop() {
   const away = isAway();
   const next = at === stops.length - 1 ? "End" : "Next";
-  byId("tour-look").textContent = away ? "The tour waits here while you look at another text." : stops[at].look;
+  const look = away ? "The tour waits here while you look at another text." : stops[at].look;
+  if (byId("tour-look").textContent !== look) byId("tour-look").textContent = look; // else it is read out again
   byId("tour-before").hidden = away;
   byId("tour-next").textContent = away ? "Back to the tour" : next;
 }
