@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks.gpu import missing_gpu
 from benchmarks.paper import cuke, ember, gsparse, hector
 from benchmarks.paper.figure import Figure, Paper, Table, as_json, as_text
+from benchmarks.paper.measured import rows
 from benchmarks.paper.page import page
 from explorer.runtime.data.triples import InputError
 
@@ -37,7 +38,10 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write one page with charts, which needs no network")
     told = "a folder with real graphs (wn18.npz, fb15k-237.npz ...) that take the place of generated ones"
     parser.add_argument("--data", metavar="DIR", type=Path, help=told)
+    told = "begin no row of a measured table that long after its first; default %(default).0f"
+    parser.add_argument("--seconds", type=float, default=rows.SECONDS, help=told)
     arguments = parser.parse_args(argv)
+    rows.allow(arguments.seconds)
     if arguments.data:
         try:
             cuke.use_files(arguments.data)

@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks._ncu import NoCounters
 from benchmarks.paper.figure import Published, Row, Table
 from benchmarks.paper.measured import counters, on_gpu
+from benchmarks.paper.measured import rows as timed_rows
 from benchmarks.paper.measured.counters import (
     DRAM,
     FITS,
@@ -26,7 +27,7 @@ from benchmarks.paper.measured.counters import (
     Counted,
     Kernel,
 )
-from benchmarks.paper.measured.rows import SECONDS, missing
+from benchmarks.paper.measured.rows import missing
 from explorer.compiler.codegen.resources import occupancy as fitting
 
 GEMM = frozenset({"gemm", "outer_products"})
@@ -156,7 +157,7 @@ def _measured(
     """The table of what is counted; one without rows that says why where counters cannot be read."""
     on_gpu.give_back()
     try:
-        found = counters.counted(cases, metrics, SECONDS)
+        found = counters.counted(cases, metrics, timed_rows.SECONDS)
     except NoCounters as error:
         return Table("measured", columns, [], f"Not measured: {error}")
     return made(found)
