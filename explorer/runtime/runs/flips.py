@@ -22,6 +22,7 @@ from explorer.compiler.options import (
     Options,
 )
 from explorer.compiler.pipeline import STAGES
+from explorer.compiler.unsupported import OutOfBudget
 
 Value = str | int | bool
 MACHINE = ("slc", "slc.opt1", "slc.opt2", "slc.opt3", "dlc")
@@ -53,7 +54,7 @@ OTHERS: Mapping[str, tuple[Value, ...]] = {
 def flips_json(compilation: Compilation) -> dict[str, list[str]]:
     """By option the stages that would be others with its other value; of an option with several, with any of them. An
     option whose other value the model does not take changes nothing, nor does one of sums that no kernel is made by:
-    that takes no compilation."""
+    that takes no compilation. Raises OutOfBudget where a stage was stopped, of which nothing is known then."""
     own = compilation.options.to_json()
     asked = {**{name: value for name, value in own.items() if isinstance(value, bool)}, **dict.fromkeys(OTHERS)}
     unread = set(OF_SUMS) - _heeded(compilation)
@@ -83,5 +84,9 @@ def _other_values(options: Options, name: str) -> list[Value]:
 
 def _differing(one: Compilation, other: Compilation, stages: tuple[str, ...]) -> Iterator[str]:
     for name in stages:
-        if one.stages[name].digest != other.stages[name].digest:
+        each = one.stages[name], other.stages[name]
+        for stage in each:
+            if stage.stopped:
+                raise OutOfBudget(stage.reason)
+        if each[0].digest != each[1].digest:
             yield name

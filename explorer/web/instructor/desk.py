@@ -24,7 +24,6 @@ from explorer.web import limits
 from explorer.web.compiling import CompileService
 from explorer.web.entrance.protection import LOOPBACK_NAMES
 from explorer.web.examples import examples
-from explorer.web.guide import words
 from explorer.web.health import readiness
 from explorer.web.instructor.classroom import Classroom
 from explorer.web.instructor.sharing import Sharing
@@ -122,11 +121,7 @@ async def _live(request: Request, said: str = "") -> dict[str, Any]:
 
 
 def _offered() -> dict[str, Any]:
-    return {
-        "examples": examples(),
-        "lockable": {"locked_option": OPTIONS, "locked_stage": STAGE_NAMES},
-        "meant": words.OPTIONS,
-    }
+    return {"examples": examples(), "lockable": {"locked_option": OPTIONS, "locked_stage": STAGE_NAMES}}
 
 
 async def answer(request: Request, said: str = "") -> Response:
