@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import OpenPage
 from tests.browser.driving import DISTMULT, change, edit_of, editor_text, expect_edit_after, reload, write
@@ -151,6 +151,28 @@ def test_what_options_would_change_is_not_asked_while_somebody_types(open_page: 
     with page.expect_request("**/effects"):
         page.locator("#options").hover()
     expect(page.locator("#grad-effect")).to_have_text(re.compile("would change graph"))
+
+
+def test_what_a_busy_server_did_not_tell_of_options_is_asked_again(open_page: OpenPage) -> None:
+    page = open_page()
+    effect = page.locator("#grad-effect")
+    expect(effect).to_have_text(re.compile("would change graph"))
+    stopped = '{"edit": 2, "flips": null}'
+    answers: list[str] = []
+
+    def answer(route: Route) -> None:
+        answers.append(route.request.url)
+        if len(answers) > 1:
+            route.continue_()
+        else:
+            route.fulfill(status=200, content_type="application/json", body=stopped)
+
+    page.route("**/effects", answer)
+    page.locator("#options").hover()
+    write(page, DISTMULT)
+    expect(effect).to_have_text("graph onward")
+    expect(effect).to_have_text(re.compile("would change graph"), timeout=60_000)
+    assert len(answers) > 1
 
 
 def test_what_is_asked_of_an_older_text_is_given_up(open_page: OpenPage) -> None:

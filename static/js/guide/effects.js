@@ -9,6 +9,7 @@ import { isBroken, isCurrent, on, state } from "../state.js";
 
 const PAUSE = 800;
 const REST = 6_000;
+const MOST_TRIES = 4; // of one edit, each after twice the rest of the one before: a busy server may have stopped it
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
 /** @type {AbortController | null} */
@@ -17,6 +18,7 @@ let asked = null;
 let flips = null;
 let flipsOf = ""; // the name of the model that they are of
 let isNewest = false; // whether they are of the newest text
+let tries = 0;
 /** @type {Map<HTMLElement, string>} what each option bears on in general, by its label */
 const general = new Map();
 
@@ -27,6 +29,7 @@ function later() {
   clearTimeout(timer);
   asked?.abort();
   isNewest = false;
+  tries = 0;
   const isAway = !byId("options").matches(":hover, :focus-within");
   if (isShown() && !isBroken()) timer = setTimeout(ask, flips && isAway ? REST : PAUSE);
 }
@@ -55,6 +58,8 @@ async function ask() {
   const found = answer?.flips;
   if (edit !== state.edit) return;
   isNewest = found !== undefined && found !== null;
+  tries += 1;
+  if (!found && tries < MOST_TRIES) timer = setTimeout(ask, REST * 2 ** (tries - 1));
   if (!found) return;
   flipsOf = state.goodFacts?.name ?? "";
   paint((flips = found));
