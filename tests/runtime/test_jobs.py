@@ -269,13 +269,25 @@ def test_a_worker_ends_after_its_answer_once_it_keeps_more_kernels_than_it_may(m
         assert (process.wait(PATIENCE), results) == (0, answers)
 
 
-def test_a_run_after_a_worker_that_ended_by_itself_is_had_of_another() -> None:
+def test_a_run_after_a_worker_that_ended_by_itself_is_had_of_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whether it has ended when the next run comes, or is about to."""
+    python = tmp_path / "python"  # in the place of `python -m explorer.runtime.workers.worker`
+    program = (
+        "import sys; from explorer.runtime.workers import worker; worker.MOST_KERNELS = 0; worker.main(sys.argv[1:])"
+    )
+    python.write_text(f'#!/bin/sh\nshift 2\nexec "{sys.executable}" -c "{program}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+
     async def test(pool: WorkerPool) -> None:
-        assert (await last_of(pool, run_request()))["event"] == "result"
-        first = pool.pids
-        os.kill(first[0], signal.SIGTERM)  # whether it has ended, or is about to, when the next comes
-        assert (await last_of(pool, run_request()))["event"] == "result"
-        assert not set(pool.pids) & set(first)
+        for ended in range(3):
+            assert (await last_of(pool, run_request()))["event"] == "result"
+            assert pool.retired <= ended + 1
+        async with asyncio.timeout(PATIENCE):
+            while pool.retired < 3:
+                await asyncio.sleep(0.02)
 
     with_pool("run-once", test)
 

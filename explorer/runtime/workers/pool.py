@@ -44,7 +44,10 @@ _STARTING: dict[Role, str] = {
 }
 LINE_BYTES = 64 << 20
 """The longest event: a compilation with every stage and every pass, with room to spare."""
-_REQUESTS_PER_WORKER = 4_000
+_REQUESTS_PER_WORKER: dict[Role, int] = {
+    **{"compile": 4_000, "run": 4_000, "run-compiling": 4_000},
+    **{"run-once": 200, "reuse": 200, "look": 200},
+}
 """A worker is replaced after so many, or once it ends because it keeps too much (`MOST_KERNELS` in `.worker`)."""
 
 
@@ -416,7 +419,7 @@ class WorkerPool:
                 raise worker
 
     def _give_back(self, worker: Worker) -> None:
-        if worker.answered < _REQUESTS_PER_WORKER:
+        if worker.answered < _REQUESTS_PER_WORKER[self.role]:
             self._busy.discard(worker)
             self._ready.put_nowait(worker)
         else:

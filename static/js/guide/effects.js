@@ -59,7 +59,7 @@ async function ask() {
   if (edit !== state.edit) return;
   isNewest = found !== undefined && found !== null;
   tries += 1;
-  if (!found && tries < MOST_TRIES) timer = setTimeout(ask, REST * 2 ** (tries - 1));
+  if (!found && tries < MOST_TRIES) timer = setTimeout(turnedTo, REST * 2 ** (tries - 1));
   if (!found) return;
   flipsOf = state.goodFacts?.name ?? "";
   paint((flips = found));
