@@ -102,7 +102,7 @@ def shares(kernel: ScheduledKernel) -> dict[str, Share]:
         if not (isinstance(loop, Loop) and loop.bind):
             continue
         strides = inside.get(loop.variable) or {1}
-        if len(strides) > 1:
+        if len(strides) > 1 and not all(loop.apart and loop.apart % stride == 0 for stride in strides):
             raise broken(loop, f"the {loop.bind} loops inside are shared by different numbers of members")
         stride = loop.apart or strides.pop()
         trips, most = iterations(kernel, loop), max(1, capacity(kernel, loop.bind) // stride)

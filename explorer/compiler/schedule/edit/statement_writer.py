@@ -72,11 +72,12 @@ class Writer:
         *body: kernels.Statement,
         bind: kernels.Level = "",
         width: int = 0,
+        apart: int = 0,
     ) -> kernels.Loop:
         """A loop from 0."""
         body, origin = around(body, self.origin)
         made = kernels.Loop(variable=variable, extent=extent, body=body, origin=origin)
-        return replace(made, bind=bind, width=width)
+        return replace(made, bind=bind, width=width, apart=apart)
 
     def cleared(self, row: str, extents: tuple[str | int, ...]) -> tuple[loops.Statement, ...]:
         """`for d in 0..D { y[d] = 0.0 }`: a row of these extents."""

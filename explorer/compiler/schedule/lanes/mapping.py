@@ -47,22 +47,27 @@ class Unfit(Exception):
 @dataclass(frozen=True)
 class Spread:
     """`width` lanes share a row, `step` floats each at a time; `unroll` iterations of a segment's loop have their loads
-    in flight together, as far as those are no more than `floats` a lane; with `split`, the groups of a warp share a
-    segment; `heads` groups have one element's rows. `log` is what was done so."""
+    in flight together, as far as those are no more than `floats` a lane; so many groups of lanes are `sharing` a
+    segment, 1 where each walks its own; `heads` groups have one element's rows. `log` is what was done so."""
 
     step: int
     width: int
     rounds: int
     unroll: int = 1
     floats: int = USUAL_IN_FLIGHT
-    split: bool = False
+    sharing: int = 1
     heads: int = 1
     log: LaneLog = field(default_factory=LaneLog, compare=False)
 
     @property
     def groups(self) -> int:
-        """Rows, of all their heads, that a warp has at a time."""
+        """Groups of lanes of a warp, each of which has a row with all its heads at a time."""
         return LANES // (self.width * self.heads)
+
+    @property
+    def segments(self) -> int:
+        """Segments that a warp has at a time."""
+        return self.groups // self.sharing
 
 
 @dataclass(frozen=True)
@@ -323,7 +328,7 @@ class _Conversion:
             self._check_shared(loop)
         buffers = {buffer.name: buffer for buffer in self.nest.kernel.buffers}
         try:
-            size, groups = batch_size(made.body, self.spread, buffers), self.spread.groups if shared else 1
+            size, groups = batch_size(made.body, self.spread, buffers), self.spread.sharing if shared else 1
             batches = in_batches(made, size, groups, buffers, self.names)
             self.spread.log.load_ahead(loop.variable, size * groups, loop.lower, loop.extent)
             return batches
@@ -331,12 +336,12 @@ class _Conversion:
             made = replace(made, unroll=self.spread.unroll)
         if self.spread.unroll > 1:
             self.spread.log.unroll(loop.variable, self.spread.unroll)
-        width = self.spread.groups if self._holds_rows(loop) else LANES
+        width = self.spread.sharing if self._holds_rows(loop) else self.spread.sharing * self.spread.width
         return (replace(made, bind="lane", width=width) if shared else made,)
 
     def _shared(self, loop: loops.For) -> bool:
         """Whether groups of lanes take this loop's iterations in turn: the outermost over a segment."""
-        return self.spread.split and loop in self.nest.loop.body
+        return self.spread.sharing > 1 and loop in self.nest.loop.body
 
     def _holds_rows(self, loop: loops.For) -> bool:
         """Whether lanes share rows inside a loop; otherwise each lane has an iteration of its own."""
@@ -385,11 +390,11 @@ class _Conversion:
         return last, [join] if join.lanes > 1 else []
 
     def _reduce(self, name: str, node: loops.Accumulate, levels: frozenset[str]) -> kernels.Reduce:
-        width, groups = self.spread.width, self.spread.groups
-        lanes = (width if "row" in levels else 1) * (groups if "segment" in levels else 1)
+        width, sharing = self.spread.width, self.spread.sharing
+        lanes = (width if "row" in levels else 1) * (sharing if "segment" in levels else 1)
         apart = 1 if "row" in levels else width
         if "alone" in levels:
-            lanes, apart = LANES, 1
+            lanes, apart = sharing * width, 1
         return kernels.Reduce(target=name, reduction=node.reduction, lanes=lanes, apart=apart, origin=node.origin)
 
     def _check_accumulator(self, target: loops.Accumulator, reduction: str, body: tuple[loops.Statement, ...]) -> None:

@@ -69,7 +69,7 @@ def column_tiles(nest: Nest, report: Report) -> ColumnTiles | None:
     as the report then says, it cannot be."""
     name, vectors, (step, longest) = nest.kernel.name, lane_vectors(report), nest.vectors
     columns = report.number(name, COLUMNS, 0, lambda: _fitting(nest))
-    lanes = report.number(name, ROW_LANES, LANES, lambda: fitting_lanes(nest))
+    lanes = report.number(name, ROW_LANES, LANES, lambda: fitting_lanes(nest)) if vectors else 0
     asked = f"block_columns={columns}" if columns else f"lane_vectors={vectors}"
     wanted = columns or (0 if report.wanted(name, COLUMNS) == 0 else lanes * vectors * step)
     report.settle(name, COLUMNS, 0)

@@ -17,9 +17,26 @@ ROW_LANES = Decision(
     name="lanes",
     domain=WIDTHS,
     why="lanes that share a row (kLaneWidth): more read more of it side by side, fewer have more rows at a time",
-    source="G-Sparse §III-B-c; usually as many as a row has vectors, up to a warp, and where a lane keeps nothing"
-    " no more than a line of memory needs",
+    source="G-Sparse §III-B-c; usually as many as a row has vectors, up to a warp, but for short segments as few as"
+    " have WAITED floats to wait for each, and where a lane keeps nothing no more than a line of memory needs",
 )
+WAITED = 16
+"""Floats of gathered rows that a lane may wait for before more lanes share a row. On an H200, bags of one row of 128
+take 38 us by 8 lanes each and 45 by 32, of 48 20 by 4 and 25 by 16; nonzeros of 41 columns 130 by 16 and 164 by 32."""
+SECTOR = 8
+"""Floats that memory reads together, at least."""
+
+
+def fewest_waiting(nest: Nest, loads: int) -> int:
+    """As few lanes as leave each no more than WAITED floats of so many elements' rows, and read whole sectors side by
+    side: what they do not share, a warp has more rows for, which wait at the same time."""
+    step, longest = nest.vectors
+    lanes = min(LANES, 1 << (longest - 1).bit_length())
+    if nest.heads is not None:
+        return LANES
+    while lanes * step > SECTOR and loads * step * -(-longest // (lanes // 2)) <= WAITED:
+        lanes //= 2
+    return lanes
 
 
 def lanes_for(nest: Nest, report: Report, usual: int = LANES) -> int:

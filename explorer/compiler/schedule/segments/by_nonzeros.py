@@ -36,8 +36,8 @@ from explorer.compiler.schedule.lanes.mapping import (
     spread_rows,
 )
 from explorer.compiler.schedule.lanes.state import cut_segment_of, mean_length
-from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
-from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, waiting
+from explorer.compiler.schedule.lanes.widths import fewest_waiting, lanes_for, say_lanes
+from explorer.compiler.schedule.segments.by_rows import LOADS_OF_ROWS, WARPS, loads_in_flight, waiting
 from explorer.compiler.schedule.segments.far_rows import far_rows, near_rows
 from explorer.compiler.schedule.segments.merge_by_rows import merged_by
 from explorer.compiler.schedule.segments.partials import Pieces
@@ -99,7 +99,8 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
         nest = rows_nest(kernel)
         segment = cut_segment_of(nest)
         chunk, why = chunk_of(kernel.name, segment.elements, report)
-        spread = waiting(spread_rows(nest, lanes_for(nest, report)), nest, LOADS_OF_ROWS, report)
+        lanes, loads = lanes_for(nest, report, fewest_waiting(nest, LOADS_OF_ROWS)), loads_in_flight(nest, report)
+        spread = waiting(spread_rows(nest, lanes), nest, loads, report)
         warps = report.number(kernel.name, BLOCK_WARPS, WARPS if spread.groups > 1 else WARPS // 2)
 
         def pieces_of(chunk: int) -> Pieces:
@@ -210,8 +211,8 @@ def _usual_chunk(elements: str, report: Report) -> tuple[int, str]:
     count = report.counts.of(elements)
     if count is None:
         return USUAL_CHUNK, "whatever their number"
-    chunk = LARGE_CHUNK if count > LARGE else USUAL_CHUNK
-    while chunk > LANES and count // chunk < report.target.busy_warps:
+    chunk, enough = LARGE_CHUNK if count > LARGE else USUAL_CHUNK, report.target.busy_warps * 7 // 8
+    while chunk > LANES and count // chunk < enough:
         chunk //= 2
     return chunk, f"of {count:,} in {report.counts.name}"
 

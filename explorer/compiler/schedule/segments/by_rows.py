@@ -9,6 +9,7 @@ kNnzTile elements of its row together.
 from __future__ import annotations
 
 from functools import partial
+from math import ceil
 
 from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.frozen import replace
@@ -21,6 +22,7 @@ from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.inspect.balance_rows import balanced
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
+from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import (
     IN_FLIGHT,
     LANES,
@@ -34,8 +36,8 @@ from explorer.compiler.schedule.lanes.mapping import (
 )
 from explorer.compiler.schedule.lanes.output_tiles import ColumnTiles, check_registers, column_tiles, warps_for
 from explorer.compiler.schedule.lanes.registers import with_resident
-from explorer.compiler.schedule.lanes.state import segment_of
-from explorer.compiler.schedule.lanes.widths import lanes_for, say_lanes
+from explorer.compiler.schedule.lanes.state import mean_length, segment_of
+from explorer.compiler.schedule.lanes.widths import fewest_waiting, lanes_for, say_lanes
 from explorer.compiler.schedule.staging.elements import BOTH, STAGED
 from explorer.compiler.schedule.staging.preload import Preload
 
@@ -44,12 +46,22 @@ WARPS = 8
 LOADS_OF_LISTS, LOADS_OF_ROWS = 8, 4
 """Rows of a table in flight: for lists that a user gives, long and of like length, and for a matrix's rows or a graph's
 nodes, most of which are shorter than 8."""
+BATCHES = 4
+"""Rounds of loads that a group of lanes has of a list before others share it: 8,448 bags of 64 take 11.5 us so and 12.2
+with two rounds each, on an H200."""
 LOADS = Decision(
     name="loads",
     domain=(1, 2, 4, 8, 16),
     why="rows of a table that a lane waits for at a time, as far as registers go: more hide more of memory's latency,"
     " and the last of a short row come to nothing",
     source="8 for lists, 4 for graphs and matrices, most of whose rows are shorter than 8; measured on an H100",
+)
+SHARING = Decision(
+    name="sharing",
+    domain=(1, 2, 4, 8, 16, 32),
+    why="groups of lanes that share a row's elements, of as many as a warp has: more wait for fewer elements each, of"
+    " fewer a warp has more rows under way",
+    source="all that a warp has, and of short lists fewer: bags of 1 to 4 take a third of the time so, on an H200",
 )
 PRELOAD = Decision(
     name="preload",
@@ -78,7 +90,8 @@ def schedule_rows(kernel: loops.Kernel, report: Report) -> tuple[kernels.Schedul
         whole = rows_nest(kernel)
         tiles = column_tiles(whole, report)
         nest = tiles.nest if tiles else whole
-        spread = waiting(spread_rows(nest, lanes_for(nest, report)), nest, loads_in_flight(nest), report)
+        loads = loads_in_flight(nest, report)
+        spread = waiting(spread_rows(nest, lanes_for(nest, report, fewest_waiting(nest, loads))), nest, loads, report)
         made = _Rows(nest, spread, tiles, report).kernel()
     except Unfit as reason:
         report.refused(f"{kernel.name} is not scheduled by rows: {reason}")
@@ -119,20 +132,52 @@ def waiting(spread: Spread, nest: Nest, loads: int, report: Report) -> Spread:
     )
 
 
-def loads_in_flight(nest: Nest) -> int:
-    """How many iterations of a segment's loop are unrolled: by what its elements are."""
-    lists = any(buffer.extents and is_of_lists(buffer.extents[0]) for buffer in nest.kernel.buffers)
-    return LOADS_OF_LISTS if lists else LOADS_OF_ROWS
+def loads_in_flight(nest: Nest, report: Report) -> int:
+    """How many iterations of a segment's loop are unrolled: by what its elements are, and no more than segments have
+    that are known to be short."""
+    most = LOADS_OF_LISTS if _of_lists(nest) else LOADS_OF_ROWS
+    return min(most, power_from(_length(nest, report)) or most)
+
+
+def _of_lists(nest: Nest) -> bool:
+    return any(buffer.extents and is_of_lists(buffer.extents[0]) for buffer in nest.kernel.buffers)
+
+
+def _length(nest: Nest, report: Report) -> float:
+    """How many elements a segment has on average; 0 where nobody knows."""
+    try:
+        return mean_length(segment_of(nest), report.counts)
+    except Unfit:
+        return 0.0
+
+
+def power_from(number: float) -> int:
+    """The least power of 2 that is no less than a number; 0 of 0."""
+    return 1 << (ceil(number) - 1).bit_length() if number else 0
+
+
+def _usual_sharing(nest: Nest, spread: Spread, report: Report) -> int:
+    """The groups that share a segment: all of a warp, for a matrix's or a graph's longest rows have a thousand times as
+    many elements as most; of lists as many as have BATCHES of loads each, or keep all multiprocessors busy."""
+    length = _length(nest, report) if _of_lists(nest) else 0.0
+    lists = report.counts.of(str(nest.loop.extent))
+    if not length or not lists:
+        return spread.groups
+    least = max(power_from(length / (BATCHES * spread.unroll)), 1)
+    busy = power_from(report.target.busy_warps * spread.groups / lists)
+    return min(spread.groups, max(least, busy))
 
 
 def elements_in_flight(kernel: loops.Kernel, report: Report) -> int:
     """How many elements of a row's segment are loaded together; 0 where the kernel cannot be scheduled by rows."""
     try:
         nest = rows_nest(kernel)
-        _, spread = _on_lanes(nest, spread_rows(nest, lanes_for(nest, report)), _names(nest))
+        loads = loads_in_flight(nest, report)
+        wide = spread_rows(nest, lanes_for(nest, report, fewest_waiting(nest, loads)))
+        _, spread = _on_lanes(nest, wide, _names(nest), report)
     except Unfit:
         return 0
-    return loads_in_flight(nest) * (spread.groups if spread.split else 1)
+    return loads * spread.sharing
 
 
 def _with_preload(
@@ -174,9 +219,8 @@ class _Rows:
     def __init__(self, nest: Nest, spread: Spread, tiles: ColumnTiles | None, report: Report) -> None:
         self.tiles, self.report = tiles, report
         self.names = _names(nest)
-        self.body, self.spread = _on_lanes(nest, spread, self.names)
-        self.groups = 1 if self.spread.split else self.spread.groups
-        self.warps = warps_for(nest.kernel.name, self.groups, WARPS, report)
+        self.body, self.spread = _on_lanes(nest, spread, self.names, report)
+        self.warps = warps_for(nest.kernel.name, self.spread.segments, WARPS, report)
         self.nest, self.preload = nest, self._preloaded(nest)
 
     def _preloaded(self, nest: Nest) -> Preload | None:
@@ -214,7 +258,8 @@ class _Rows:
     def kernel(self) -> kernels.ScheduledKernel:
         """The kernel, without an inspector."""
         kernel, tiles = self.nest.kernel, self.tiles
-        blocks = in_blocks(self.nest.loop, self.body, self.names, self.groups, self.warps, tiles)
+        apart = LANES // self.spread.segments if self.spread.sharing > 1 else 0
+        blocks = in_blocks(self.nest.loop, self.body, self.names, self.spread.segments, self.warps, tiles, apart)
         made = kernels.ScheduledKernel(
             name=kernel.name,
             template="rows",
@@ -229,15 +274,15 @@ class _Rows:
         return with_resident(made, self.spread, self.report.target)
 
     def _lines(self) -> list[str]:
-        nest, spread, rows = self.nest, self.spread, self.warps * self.groups
+        nest, spread, rows = self.nest, self.spread, self.warps * self.spread.segments
         lines = [f"split {nest.loop.variable}: a block of {self.warps} warps has kMTile = {rows} rows"]
         lines += [self.tiles.line] if self.tiles else []
         if self.preload is None:
             lines += spread.log.lines
         else:
             lines += [*self.preload.lines, *spread.log.lines]
-        if spread.split:
-            lines.append(f"share each segment among {spread.groups} groups of {spread.width} lanes")
+        if spread.sharing > 1:
+            lines.append(f"share each segment among {spread.sharing} groups of {spread.width} lanes")
         return lines
 
 
@@ -245,15 +290,28 @@ def _names(nest: Nest) -> Names:
     return Names(all_names(nest.kernel) | ({nest.heads.variable} if nest.heads else set()))
 
 
-def _on_lanes(nest: Nest, spread: Spread, names: Names) -> tuple[tuple[kernels.Statement, ...], Spread]:
-    """The body on lanes, its segments shared by a warp's groups of lanes where they can be."""
+def _on_lanes(nest: Nest, spread: Spread, names: Names, report: Report) -> tuple[tuple[kernels.Statement, ...], Spread]:
+    """The body on lanes, its segments shared by groups of a warp's lanes where they can be."""
     if spread.groups > 1 and nest.segment_loops and nest.heads is None:
+        name, usual = nest.kernel.name, _usual_sharing(nest, spread, report)
+        shared = replace(spread, sharing=report.number(name, SHARING, usual, partial(_fitting_sharing, nest, spread)))
+        shared = replace(shared, sharing=min(shared.sharing, spread.groups))
         try:
-            shared = replace(spread, split=True)
-            return on_lanes(nest, nest.loop.body, shared, names), shared
-        except Unfit:
-            pass  # a segment whose iterations depend on one another is walked by one group
+            body = on_lanes(nest, nest.loop.body, shared, names)
+            report.settle(name, SHARING, shared.sharing, f"a warp has {spread.groups} groups of {spread.width} lanes")
+            return body, shared
+        except Unfit as reason:  # a segment whose iterations depend on one another is walked by one group
+            report.settle(name, SHARING, 1, str(reason))
     return of_heads(nest, on_lanes(nest, nest.loop.body, spread, names), spread), spread
+
+
+def _fitting_sharing(nest: Nest, spread: Spread) -> tuple[Value, ...]:
+    """How many groups of lanes may share a segment."""
+    try:
+        on_lanes(nest, nest.loop.body, replace(spread, sharing=spread.groups, log=LaneLog()), _names(nest))
+    except Unfit:
+        return (1,)
+    return tuple(groups for groups in SHARING.domain if int(groups) <= spread.groups)
 
 
 def in_blocks(
@@ -263,9 +321,10 @@ def in_blocks(
     groups: int,
     warps: int = WARPS,
     tiles: ColumnTiles | None = None,
+    apart: int = 0,
 ) -> kernels.Statement:
     """The loops over blocks, `warps` warps and `groups` groups of lanes around one iteration of the parallel loop, with
-    that over `tiles`."""
+    that over `tiles`; groups are so many lanes `apart`, 0 for as many as share the loops inside."""
     write = Writer.named(names, loop.origin)
     block, warp = names.new("block"), names.new("warp")
     first = write.index("first", "mul", block, warps)
@@ -277,7 +336,8 @@ def in_blocks(
         number = write.index("number", "add", first.result, warp)
         start = write.index("start", "mul", number.result, groups)
         row = write.define(loop.variable, "add", start.result, group)
-        inner = (first, number, start, write.loop(group, groups, row, guarded, bind="lane", width=groups))
+        of_group = write.loop(group, groups, row, guarded, bind="lane", width=groups, apart=apart)
+        inner = (first, number, start, of_group)
     shared_out: kernels.Statement = write.loop(warp, warps, *inner, bind="warp")
     if tiles:
         shared_out = tiles.around(shared_out)

@@ -93,7 +93,7 @@ def _summing(
 ) -> kernels.ScheduledKernel:
     """The kernel in which a group of lanes has a far row, as far as that is in the piece that it begins in."""
     write, segment, spread = pieces.write, pieces.segment, pieces.spread
-    spread = replace(spread, split=False, log=LaneLog())
+    spread = replace(spread, sharing=1, log=LaneLog())
     block, warp, group = (write.names.new(hint) for hint in ("block", "warp", "group"))
     base = write.index("base", "mul", block, pieces.warps)
     own = write.index("own", "add", base.result, warp)

@@ -9,16 +9,19 @@ states: a share of those that go on past the block's pieces, and then those of a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 from explorer.compiler.decisions import Decision
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.fitting import nearest
 from explorer.compiler.schedule.lanes.log import LaneLog
 from explorer.compiler.schedule.lanes.mapping import of_heads, on_lanes
 from explorer.compiler.schedule.lanes.state import Part
 from explorer.compiler.schedule.segments.partials import Pieces
+from explorer.compiler.target import FLOAT_BYTES, STATIC_SHARED_BYTES
 
 STATES_IN_FLIGHT = 8
 """The usual `states`, but for rows that have a warp."""
@@ -36,6 +39,19 @@ JOINED = Decision(
     source="4, half of the usual `states`: shared memory answers sooner than the GPU's",
 )
 
+BLOCKS = (2, 4, 8, 16, 32)
+"""Warps that a block that merges may have."""
+MERGE_WARPS = Decision(
+    name="merge_warps",
+    domain=BLOCKS,
+    why="warps of a block that merges: more share the states of a row that goes on past its pieces, and wait for one"
+    " another",
+    source="8: half a million nonzeros with 602 columns take 170 us so, 177 with 4, 193 with 16, on an H200",
+)
+
+USUAL_WARPS = 8
+"""The usual `merge_warps`, where a block has shared memory for their states."""
+
 Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
 """Where a state is: what finds the place, and its indices, those of its own elements apart."""
 
@@ -43,7 +59,18 @@ Found = tuple[tuple[loops.Statement, ...], tuple[str | int, ...]]
 def merging(pieces: Pieces, in_flight: int = STATES_IN_FLIGHT) -> kernels.ScheduledKernel:
     """The kernel that follows the one over pieces, usually with so many states of a row in flight."""
     name, report = pieces.kernel.name, pieces.report
-    return _Merging(pieces, report.number(name, STATES, in_flight), report.number(name, JOINED, 4)).kernel()
+    in_flight, joined = report.number(name, STATES, in_flight), report.number(name, JOINED, 4)
+    fitting = tuple(warps for warps in BLOCKS if _joined_bytes(pieces, warps) <= STATIC_SHARED_BYTES) or BLOCKS[:1]
+    why = "a block has no shared memory for the states of more"
+    warps = nearest(name, MERGE_WARPS, USUAL_WARPS, fitting, report, why)
+    return _Merging(pieces.in_blocks_of(warps), in_flight, joined).kernel()
+
+
+def _joined_bytes(pieces: Pieces, warps: int) -> int:
+    """The shared memory of a block of so many warps, which have a state a group of lanes."""
+    extents = ((*pieces.of_heads, *part.extents) for part in pieces.segment.state)
+    floats = sum(prod(map(pieces.kernel.size, each)) for each in extents)
+    return warps * pieces.spread.groups * floats * FLOAT_BYTES
 
 
 @dataclass(frozen=True)

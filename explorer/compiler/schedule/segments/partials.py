@@ -6,6 +6,7 @@ stored in one of two places: that of a row that begins in it, and that of one th
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 
 from explorer.compiler.ir import kernels, loops
@@ -37,6 +38,12 @@ class Pieces:
         self.count = write.names.new(f"{self.kernel.name}_pieces")
         self.stores = {part.name: write.names.new(f"{self.kernel.name}_{part.name}") for part in segment.state}
         self.rows = write.names.new(f"{self.kernel.name}_rows")
+
+    def in_blocks_of(self, warps: int) -> Pieces:
+        """The same pieces, with blocks of so many warps."""
+        other = copy(self)
+        other.warps = warps
+        return other
 
     @property
     def in_block(self) -> int:

@@ -59,8 +59,8 @@ class Preload:
     def __init__(self, nest: Nest, size: int, warps: int, spread: Spread, staged: str = BOTH) -> None:
         if nest.heads is not None:
             raise Unfit("lanes have a row's heads, each on its own way through the row")
-        if spread.groups > 1 and not spread.split:
-            raise Unfit(f"a warp has {spread.groups} rows at a time, each of a length of its own")
+        if spread.segments > 1:
+            raise Unfit(f"a warp has {spread.segments} rows at a time, each of a length of its own")
         self.segment, self.size, self.warps = segment_of(nest), size, warps
         self.write = Writer(nest.kernel, nest.loop.origin)
         self.staging = Staging(self.segment, size, self.write, warps, staged)
@@ -69,9 +69,8 @@ class Preload:
             raise Unfit(f"its elements have no {of} that {warps} warps have room for in {MOST_BYTES:,} bytes")
         self.begin, self.end = self.segment.loop.lower, self.segment.loop.extent
         self.rounds = Rounds(self.staging, size, self.begin, self.end)
-        groups = spread.groups if spread.split else 1
         # no more rows in flight than a tile has elements for
-        self.spread = replace(spread, unroll=max(1, min(spread.unroll, size // groups)), log=LaneLog())
+        self.spread = replace(spread, unroll=max(1, min(spread.unroll, size // spread.sharing)), log=LaneLog())
 
     @property
     def nest(self) -> Nest:
