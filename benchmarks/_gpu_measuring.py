@@ -123,13 +123,6 @@ def bind(problem: Problem) -> BoundProgram:
     return GpuProgram.of(problem.program.compilation).bind(arrays, extents)
 
 
-def symbols(row: Row) -> list[str]:
-    """The names of a row's kernels."""
-    code = row.program().compilation.stages["cuda"].program
-    assert isinstance(code, Code)
-    return [launch.symbol for launch in code.launches]
-
-
 def described(problem: Problem, bound: BoundProgram) -> dict[str, Any]:
     """What is known of our program without running it."""
     stages = problem.program.compilation.stages

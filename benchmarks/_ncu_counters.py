@@ -35,6 +35,7 @@ UNITS = {
 }
 """Of milliseconds, of bytes and bytes a block, and of what has no other."""
 READING_SECONDS = 30.0
+WRONG = "a result is not float64's"
 
 Json = dict[str, Any]
 Row = tuple[str, dict[str, float]]
@@ -123,6 +124,11 @@ def joined(told: Sequence[Json], rows: Sequence[Row]) -> dict[str, list[Kernel]]
     for (name, each), (_, values) in zip(launched, rows, strict=True):
         found[name].append(Kernel(**each, values=values))
     return found
+
+
+def error_of(told: Json) -> str:
+    """What went wrong with a case, by what it says of its launch, or ""."""
+    return str(told["error"]) or ("" if told["right"] else WRONG)
 
 
 def by_time(kernels: Sequence[Kernel], metric: str) -> float | None:

@@ -274,7 +274,7 @@ def test_cases_are_launched_under_ncu(ncu: Path) -> None:
     assert not found.failed
     script = ncu.read_text()
     ncu.write_text(script.replace('"right": True', '"right": False'))
-    assert counters.counted(SMALL[:1], METRICS, 20).failed == {"TransR": counters.WRONG}
+    assert counters.counted(SMALL[:1], METRICS, 20).failed == {"TransR": _ncu_counters.WRONG}
 
 
 def test_counters_without_a_value_are_none(ncu: Path) -> None:

@@ -14,10 +14,8 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 
 from benchmarks._ncu import Failed, NoCounters, find_ncu, run, version_of
-from benchmarks._ncu_counters import Kernel, count, joined, rows_of
+from benchmarks._ncu_counters import Kernel, count, error_of, joined, rows_of
 from explorer.checkout import CHECKOUT
-
-WRONG = "a result is not float64's"
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def counted(cases: Sequence[Case], metrics: Sequence[str], seconds: float) -> Co
         told = [json.loads(line) for line in (folder / "launched.jsonl").read_text().splitlines()]
         rows = rows_of(ncu, metrics, report, said) if any(case["launched"] for case in told) else []
         on = f"{next((case['device'] for case in told if case['device']), 'no device')} with {version_of(ncu)}"
-        failed = {case["name"]: case["error"] or WRONG for case in told if case["error"] or not case["right"]}
+        failed = {case["name"]: error for case in told if (error := error_of(case))}
         late = [case.name for case in cases if case.name not in {each["name"] for each in told}]
         return Counted(joined(told, rows), failed, late, on)
 
