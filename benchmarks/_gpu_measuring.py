@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks._gpu_rows import Problem, Row
-from benchmarks._gpu_timing import Clock, Samples, called_within, first_line, measure_ceilings
+from benchmarks._gpu_timing import Clock, Samples, called_within, first_line, give_back, measure_ceilings
 from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.codegen.text import Code
 from explorer.runtime.encode.ops import Sets
@@ -109,11 +109,8 @@ class Bench:
 
     def free(self) -> None:
         """Gives back what the last row held on the device, and forgets what torch.compile made."""
-        import cupy
-
         torch._dynamo.reset()
-        torch.cuda.empty_cache()
-        cupy.get_default_memory_pool().free_all_blocks()
+        give_back()
 
 
 def _larger(moving: float, computing: float) -> str:
@@ -124,13 +121,6 @@ def bind(problem: Problem) -> BoundProgram:
     """Our kernels on the row's tensors."""
     arrays, extents = problem.program.arrays(problem.structure, problem.counts, problem.tensors)
     return GpuProgram.of(problem.program.compilation).bind(arrays, extents)
-
-
-def symbols(row: Row) -> list[str]:
-    """The names of a row's kernels."""
-    code = row.program().compilation.stages["cuda"].program
-    assert isinstance(code, Code)
-    return [launch.symbol for launch in code.launches]
 
 
 def described(problem: Problem, bound: BoundProgram) -> dict[str, Any]:

@@ -111,6 +111,15 @@ def peak_of(run: Callable[[], Any]) -> tuple[int, Any]:
     return torch.cuda.max_memory_allocated() - before, result
 
 
+def give_back() -> None:
+    """Frees what nothing holds any more on the device."""
+    import cupy
+    import torch
+
+    torch.cuda.empty_cache()
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
 def first_line(error: BaseException) -> str:
     """What went wrong, in a line."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0]

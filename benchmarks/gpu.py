@@ -1,7 +1,7 @@
 """Generated kernels on a GPU beside what users run today: PyTorch, TorchScript, torch.compile, PyTorch Geometric,
 cuSPARSE.
 
-    explorer bench gpu [--only NAME,...] [--data FILE] [--quick] [--repeat N] [--without PEER,...] [--ncu]
+    explorer bench gpu [--only NAME,...] [--data FILE] [--quick] [--repeat N] [--without PEER,...]
     python -m benchmarks.gpu                          # the same, with lark, NumPy, PyTorch and CuPy alone
 
 Each row's inputs are made on the device; ours and the peers take turns, timed by CUDA events with the L2 cache flushed
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import queue
-import shutil
 import subprocess
 import sys
 import threading
@@ -49,18 +48,11 @@ def main(argv: Sequence[str]) -> int:
     if missing:
         print(f"not measured, there is no GPU to use: {missing}", file=sys.stderr)
         return 2
-    from benchmarks._gpu_rows import ROWS
-
-    wanted = [name.strip().lower() for name in arguments.only.split(",") if name.strip()]
-    names = [row.name for row in ROWS if not wanted or any(row.name.lower().startswith(word) for word in wanted)]
+    names = names_of(arguments.only)
     if not names:
-        print(f"no row begins with {arguments.only}: there are {', '.join(row.name for row in ROWS)}", file=sys.stderr)
+        print(f"no row begins with {arguments.only}: there are {', '.join(names_of(''))}", file=sys.stderr)
         return 2
     facts, results = measure_all(names, arguments)
-    if arguments.ncu:
-        for result in results:
-            result["dram_bytes"] = moved_bytes(result["row"], arguments)
-            print(json.dumps({"row": result["row"], "dram_bytes": result["dram_bytes"]}), flush=True)
     judge(results)
     print(table(facts, results))
     return 0 if all(result.get("right") for result in results) else 1
@@ -84,9 +76,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         default=COMPILE_SECONDS,
         help=f"the same of torch.compile, and of TorchScript; default {COMPILE_SECONDS}",
     )
-    add("--ncu", action="store_true", help="count the bytes that our kernels move with Nsight Compute, where it is")
     add("--worker", help=argparse.SUPPRESS)  # the rows that this process measures, as JSON
-    add("--once", metavar="NAME", help="run our kernels of one row once, untimed: for ncu or compute-sanitizer")
+    add("--once", metavar="NAME", help="run our kernels of one row once, untimed: for compute-sanitizer")
     arguments = parser.parse_args(argv)
     if Path(arguments.data).exists():  # a preset is no path; rows are measured in the checkout
         arguments.data = str(Path(arguments.data).resolve())
@@ -103,6 +94,14 @@ def missing_gpu() -> str:
     except Exception as error:  # one of them is not there, or the driver or the GPU is not
         return str(error)
     return "" if torch.cuda.is_available() else "PyTorch finds none"
+
+
+def names_of(only: str) -> list[str]:
+    """The rows whose names begin with one of the words between commas; all where there is none."""
+    from benchmarks._gpu_rows import ROWS
+
+    wanted = [word.strip().lower() for word in only.split(",") if word.strip()]
+    return [row.name for row in ROWS if not wanted or any(row.name.lower().startswith(word) for word in wanted)]
 
 
 def measure_all(names: list[str], arguments: argparse.Namespace) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -220,27 +219,6 @@ def once(name: str, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def moved_bytes(name: str, arguments: argparse.Namespace) -> int | str:
-    """What our kernels of a row read from and write to the device's memory, by Nsight Compute; or why it is not known.
-
-    Kernels of PyTorch make the row's inputs, so only those that the row's code names are counted."""
-    tool = shutil.which("ncu")
-    if tool is None:
-        return "ncu is not there"
-    counted = ["--metrics", "dram__bytes.sum", "--csv", "--print-units", "base", "--cache-control", "all"]
-    from benchmarks._gpu_measuring import symbols
-
-    named = ["--kernel-name", f"regex:^({'|'.join(symbols(picked(name, arguments)))})$"]
-    command = [tool, *counted, *named, sys.executable, "-m", "benchmarks.gpu", "--once", name, *_passed_on(arguments)]
-    try:
-        ran = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=arguments.row_limit)
-    except subprocess.TimeoutExpired:
-        return f"ncu took more than {arguments.row_limit} s"
-    rows = [line.rsplit('","', 1) for line in ran.stdout.splitlines() if '"dram__bytes.sum"' in line]
-    values = [int(float(cells[-1].strip('"').replace(",", ""))) for cells in rows]
-    return sum(values) if values else f"ncu found no kernel: {(ran.stderr or ran.stdout).strip()[-200:]}"
-
-
 def judge(results: list[dict[str, Any]]) -> None:
     """Adds to each result whether it is `right` and whether it reaches its target, `passes`."""
     ours = {result["row"]: result["ours"]["ms"] for result in results if "ms" in result.get("ours", {})}
@@ -284,13 +262,11 @@ def table(facts: dict[str, Any], results: list[dict[str, Any]]) -> str:
         verdict = {True: "yes", False: "NO", None: ""}[result.get("passes")]
         peers = [f"{name} {_time(peer)}" for name, peer in result["peers"].items()]
         ratio = f" ({result['of_peer']:.2f} of {result['best_peer']})" if "best_peer" in result else ""
-        moved = result.get("dram_bytes")
         lines.append(
             f"{result['row']:24}{ours['ms']:>10.4f}{_number(ours['warm_ms']):>9}{_number(result.get('target')):>9}{verdict:>5}"
             f"{_number(result.get('hand_ms')):>8}{result['limit_ms']:>9.4f}{ours['ms'] / result['limit_ms']:>8.1f}"
             f"{result['kernels']:>8}{result['made_bytes'] / 2**20:>9.1f}{result['error_of_64']:>9.1e}"
             f"{'' if result['right'] else ' WRONG'}  {', '.join(peers)}{ratio}"
-            + (f"; {moved / 1e6:,.1f} MB moved" if isinstance(moved, int) else "")
             + (f"; {result['note']}" if result.get("note") else "")
         )
     return "\n".join([*lines, *_sparse_mean(results)])

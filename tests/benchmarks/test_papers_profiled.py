@@ -18,12 +18,13 @@ pytest.importorskip("torch")
 
 import torch
 
-from benchmarks import _gpu_measuring, _ncu, papers
+from benchmarks import _gpu_measuring, _ncu, _ncu_counters, papers
 from benchmarks._ncu import Failed, NoCounters
+from benchmarks._ncu_counters import DRAM, FITS, IPC, REACHED, REGISTERS, SHARED, TIME, FormatError, Kernel
 from benchmarks.paper import cuke, hector
 from benchmarks.paper.figure import Figure, as_text
 from benchmarks.paper.measured import counters, launched, on_gpu, profiled
-from benchmarks.paper.measured.counters import DRAM, IPC, REACHED, TIME, Case, Counted, FormatError, Kernel
+from benchmarks.paper.measured.counters import Case, Counted
 from benchmarks.paper.page import page
 from explorer.checkout import CHECKOUT
 
@@ -38,10 +39,11 @@ PAGE = """==PROF== a format sample of the tests, not measured
 "1","4711","python3","127.0.0.1","two_kernel","1","7","(128, 1, 1)","(8, 1, 1)","0","9.0",\
 "n/a","6,000","64","68,544","0","0.50","50","nan"
 """
+ALL = (DRAM, FITS, IPC, REACHED, REGISTERS, *SHARED, TIME)
 
 
 def test_a_page_of_counters_is_read() -> None:
-    (one, first), (two, second) = counters.read(PAGE.splitlines())
+    (one, first), (two, second) = _ncu_counters.read(PAGE.splitlines(), ALL)
     assert (one, two) == ("one_kernel", "two_kernel")
     assert first == {
         DRAM: 30.5,
@@ -54,14 +56,14 @@ def test_a_page_of_counters_is_read() -> None:
         REACHED: 61.25,
     }
     assert second.keys() == first.keys() - {DRAM, REACHED}, "what ncu has no value of is left out"
-    scaled = counters.read(PAGE.replace('"ns"', '"us"').replace('"byte/block"', '"Kbyte/block"').splitlines())
+    scaled = _ncu_counters.read(PAGE.replace('"ns"', '"us"').replace('"byte/block"', '"Kbyte/block"').splitlines(), ALL)
     assert scaled[0][1] == first | {TIME: pytest.approx(2), "launch__shared_mem_per_block_static": 33_216e3}
 
 
 @pytest.mark.parametrize("text", ["", "==WARNING== No kernels were profiled", PAGE.replace('"ns"', '"fortnight"')])
 def test_what_is_no_page_of_counters_is_refused(text: str) -> None:
     with pytest.raises(FormatError):
-        counters.read(text.splitlines())
+        _ncu_counters.read(text.splitlines(), ALL)
 
 
 METRICS = (REACHED, IPC)
@@ -72,13 +74,13 @@ def kernel(symbol: str, template: str, backward: bool = False) -> dict[str, Any]
 
 
 def test_rows_belong_to_the_launches_in_their_order() -> None:
-    rows = counters.read(PAGE.splitlines())
+    rows = _ncu_counters.read(PAGE.splitlines(), ALL)
     told = [
         {"name": "a", "launched": [kernel("one_kernel", "gemm")]},
         {"name": "b", "launched": []},
         {"name": "c", "launched": [kernel("two_kernel", "rows", True)]},
     ]
-    found = counters.joined(told, rows)
+    found = _ncu_counters.joined(told, rows)
     assert {name: [each.symbol for each in kernels] for name, kernels in found.items()} == {
         "a": ["one_kernel"],
         "b": [],
@@ -86,9 +88,9 @@ def test_rows_belong_to_the_launches_in_their_order() -> None:
     }
     assert found["c"][0] == Kernel("two_kernel", "rows", True, 128, rows[1][1])
     with pytest.raises(FormatError, match="2 kernels of 2"):
-        counters.joined(told, rows[::-1])
+        _ncu_counters.joined(told, rows[::-1])
     with pytest.raises(FormatError, match="1 kernels of 2"):
-        counters.joined(told, rows[:1])
+        _ncu_counters.joined(told, rows[:1])
 
 
 def found_of(**kernels: list[Kernel]) -> Counted:
@@ -96,7 +98,7 @@ def found_of(**kernels: list[Kernel]) -> Counted:
 
 
 def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = [values for _, values in counters.read(PAGE.splitlines())]
+    values = [values for _, values in _ncu_counters.read(PAGE.splitlines(), ALL)]
     own = [Kernel("a", "gemm", False, 128, values[0]), Kernel("b", "rows", False, 128, values[1])]
     own.append(Kernel("c", "outer_products", True, 128, values[1]))
     asked = []
@@ -129,7 +131,7 @@ def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyP
 
 
 def test_occupancy_stands_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = [values for _, values in counters.read(PAGE.splitlines())]
+    values = [values for _, values in _ncu_counters.read(PAGE.splitlines(), ALL)]
     own = [Kernel("a", "chunks", False, 512, values[0]), Kernel("b", "inspector", False, 128, values[1])]
     failed = Counted({"x": own}, {"y": "ValueError: no"}, ["z"], "a device with ncu")
     monkeypatch.setattr(on_gpu, "give_back", lambda: None)
@@ -272,7 +274,7 @@ def test_cases_are_launched_under_ncu(ncu: Path) -> None:
     assert not found.failed
     script = ncu.read_text()
     ncu.write_text(script.replace('"right": True', '"right": False'))
-    assert counters.counted(SMALL[:1], METRICS, 20).failed == {"TransR": counters.WRONG}
+    assert counters.counted(SMALL[:1], METRICS, 20).failed == {"TransR": _ncu_counters.WRONG}
 
 
 def test_counters_without_a_value_are_none(ncu: Path) -> None:

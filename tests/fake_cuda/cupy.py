@@ -357,7 +357,7 @@ def _properties(number: int) -> dict[str, Any]:
 
 
 def get_default_memory_pool() -> Any:
-    return SimpleNamespace(free_bytes=lambda: 0)
+    return SimpleNamespace(free_bytes=lambda: 0, free_all_blocks=lambda: None)
 
 
 cuda = SimpleNamespace(

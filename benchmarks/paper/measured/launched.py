@@ -16,20 +16,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import torch
-
-from benchmarks import _gpu_measuring as measuring
 from benchmarks._gpu_inputs import drawn, relational_graph
+from benchmarks._gpu_profiled import Json, launched_once
 from benchmarks._gpu_rows import CHECKED, TOLERANCES, Problem, ScoreRow
-from benchmarks._gpu_timing import first_line
 from benchmarks.paper.measured import on_gpu
-from benchmarks.paper.measured.counters import Case, Json
-from explorer.compiler.to_json import kernels_of
-from explorer.runtime.targets.gpu.device import cupy_module
-from explorer.runtime.targets.gpu.program import BoundProgram
+from benchmarks.paper.measured.counters import Case
 from explorer.runtime.torch.programs import TensorProgram
-
-Tensor = torch.Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,56 +83,9 @@ def family_of(case: Case) -> str:
     return case.model.partition("/")[0]
 
 
-def described(program: TensorProgram, bound: BoundProgram) -> list[Json]:
-    """What is known of each launch: its template, whether it is of the backward pass, a block's threads."""
-    stages = program.compilation.stages
-    launches = bound.program.code.launches
-    kernels = kernels_of(stages["kernels"].program)
-    templates = {each.symbol: kernel.template for each, kernel in zip(launches, kernels, strict=True)}
-    last = max(place for place, each in enumerate(launches) if each.writes & {*bound.program.results})
-    forward = {each.symbol for each in launches[: last + 1]}
-    return [
-        {
-            "symbol": each.launch.symbol,
-            "template": templates[each.launch.symbol],
-            "backward": each.launch.symbol not in forward,
-            "threads": each.launch.threads,
-        }
-        for each in bound.launches
-    ]
-
-
 def launched(case: Case) -> Json:
     """Checks a case and launches its kernels once more for the profiler; what was launched, and what went wrong."""
-    told: Json = {"name": case.name, "launched": [], "right": False, "error": "", "device": ""}
-    try:
-        told["device"] = device_name()
-        problem = PROBLEMS[family_of(case)](case)
-        bound = measuring.bind(problem)
-        bound.launch()
-        told["right"] = problem.check(*measuring.outcome(problem, bound)) <= 1
-        about = described(problem.program, bound)
-        wait()
-        on_gpu.give_back()  # what the check took: ncu keeps copies of what kernels write while it repeats them
-        with torch.cuda.profiler.profile():
-            for each, known in zip(bound.launches, about, strict=True):
-                each.run(None)
-                told["launched"].append(known)
-            wait()
-    except Exception as error:  # the other cases are not lost
-        told["error"] = first_line(error)
-    return told
-
-
-def wait() -> None:
-    """Until all that was launched has ended."""
-    cupy_module().cuda.get_current_stream().synchronize()
-
-
-def device_name() -> str:
-    """The current device."""
-    name = cupy_module().cuda.runtime.getDeviceProperties(0)["name"]
-    return name.decode() if isinstance(name, bytes) else str(name)
+    return launched_once(case.name, lambda: PROBLEMS[family_of(case)](case), 1)
 
 
 def launch_all(folder: Path, seconds: float) -> None:

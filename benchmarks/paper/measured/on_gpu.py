@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from benchmarks._gpu_timing import give_back as give_back
+
 DEVICE = "cuda"
 REPEAT = 10
 EXACT_EDGES = 1_000_000
@@ -44,15 +46,6 @@ def clock() -> Any:
     from benchmarks._gpu_timing import Clock
 
     return Clock()
-
-
-def give_back() -> None:
-    """Frees what earlier figures held on the device."""
-    import cupy
-    import torch
-
-    torch.cuda.empty_cache()
-    cupy.get_default_memory_pool().free_all_blocks()
 
 
 def in_turns(

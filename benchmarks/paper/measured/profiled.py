@@ -10,29 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks._ncu import NoCounters
+from benchmarks._ncu_counters import DRAM, FITS, IPC, L2, REACHED, REGISTERS, SHARED, TIME, Kernel, by_time, total_ms
 from benchmarks.paper.figure import Published, Row, Table
 from benchmarks.paper.measured import counters, on_gpu
 from benchmarks.paper.measured import rows as timed_rows
-from benchmarks.paper.measured.counters import (
-    DRAM,
-    FITS,
-    IPC,
-    L1,
-    L2,
-    REACHED,
-    REGISTERS,
-    SHARED,
-    TIME,
-    Case,
-    Counted,
-    Kernel,
-)
+from benchmarks.paper.measured.counters import Case, Counted
 from benchmarks.paper.measured.rows import missing
 from explorer.compiler.codegen.resources import occupancy as fitting
 
 GEMM = frozenset({"gemm", "outer_products"})
 """Templates that are Hector's GEMM, which makes weights' gradients too (§4.4); all others are its traversal."""
 WORD = 4
+L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
 PER_THREAD = ("registers, B a thread", "shared memory, B a thread")
 FITTING, ACHIEVED = "theoretical occupancy, %", "achieved occupancy, %"
 PUBLISHED_BYTES = dict(zip(PER_THREAD, (160.0, 36.0), strict=True))
@@ -132,23 +121,12 @@ def _issued(kernels: Sequence[Kernel]) -> dict[str, float]:
     """A row's values, each weighted by the kernels' times; those of no kernels are left out."""
     products = [kernel for kernel in kernels if kernel.template in GEMM]
     others = [kernel for kernel in kernels if kernel.template not in GEMM]
-    ms = _total(kernels)
-    weighted = {"IPC": _by_time(kernels, IPC), "IPC, GEMM": _by_time(products, IPC)}
-    weighted |= {"IPC, traversal": _by_time(others, IPC)}
-    weighted |= {name: _by_time(kernels, metric) for name, metric in THROUGHPUTS.items()}
+    ms = total_ms(kernels)
+    weighted = {"IPC": by_time(kernels, IPC), "IPC, GEMM": by_time(products, IPC)}
+    weighted |= {"IPC, traversal": by_time(others, IPC)}
+    weighted |= {name: by_time(kernels, metric) for name, metric in THROUGHPUTS.items()}
     found = {name: value for name, value in weighted.items() if value is not None}
-    return found | ({"ms": ms, "GEMM, % of the time": 100 * _total(products) / ms} if ms else {})
-
-
-def _by_time(kernels: Sequence[Kernel], metric: str) -> float | None:
-    """A metric weighted by time; None where no kernel has it."""
-    known = [kernel for kernel in kernels if {TIME, metric} <= kernel.values.keys()]
-    weighted = sum(kernel.values[metric] * kernel.values[TIME] for kernel in known)
-    return weighted / _total(known) if known else None
-
-
-def _total(kernels: Sequence[Kernel]) -> float:
-    return sum(kernel.values.get(TIME, 0.0) for kernel in kernels)
+    return found | ({"ms": ms, "GEMM, % of the time": 100 * total_ms(products) / ms} if ms else {})
 
 
 def _measured(
