@@ -26,7 +26,20 @@ Assignment = tuple[tuple[str, Value], ...]
 MOST_POINTS = 200_000
 """Of a space that is enumerated: a few seconds."""
 INFLUENTIAL = (
-    *("strategy", "lanes", "chunk", "columns", "across", "warps", "block_rows", "loads", "depth", "along", "near"),
+    *(
+        "strategy",
+        "run",
+        "lanes",
+        "chunk",
+        "columns",
+        "across",
+        "warps",
+        "block_rows",
+        "loads",
+        "depth",
+        "along",
+        "near",
+    ),
     *("in_flight", "stages", "preload", "block_columns", "tile", "kept", "edges", "rounds", "rows", "elements"),
     *("balance", "popular", "merge", "unroll", "tile_rows", "tile_columns", "height", "cache", "states", "joined"),
 )

@@ -415,9 +415,9 @@ class _Scheduling:
         self.counts[found.count[0]] = found.count[1]
         return found.kernels
 
-    def _warps(self, kernel: loops.Kernel) -> tuple[ScheduledKernel, ...]:
-        """A warp an iteration of a nest, or where these are few and long, a run of one; not that, where it cannot be
-        shown to be right."""
+    def _warps(self, kernel: loops.Kernel) -> tuple[Made, ...]:
+        """A warp an iteration of a nest, or where these are few and long, a run of one, and what is left of the nest;
+        not that, where it cannot be shown to be right."""
         report, names = self.report, self.groupings.names
         found = in_runs(kernel, names, report)
         if found is None:
@@ -430,7 +430,7 @@ class _Scheduling:
             steps = ()
         if steps:
             self.counts[found.count[0]] = found.count[1]
-            return steps
+            return (*steps, found.left) if found.left else steps
         report.back_to(said)
         report.settle(kernel.name, RUN, 0, "runs cannot be shown to be right")
         return warps(kernel, report, self.most_bytes, names)

@@ -54,15 +54,17 @@ def runs(compilation: explorer.Compilation) -> dict[str, Value]:
     return {key: value for key, value in compilation.schedule.items() if key.endswith(".run")}
 
 
+def kernels_of(compilation: explorer.Compilation) -> list[ScheduledKernel]:
+    """The kernels of a program, in order."""
+    program = compilation.stages["kernels"].program
+    found = program.programs if isinstance(program, Module) else (program,)
+    return [kernel for kernel in found if isinstance(kernel, ScheduledKernel)]
+
+
 def launched(compilation: explorer.Compilation, batch: int) -> list[int]:
     """The iterations that are shared out in each kernel: what its loop over blocks goes by."""
-    program = compilation.stages["kernels"].program
-    kernels = program.programs if isinstance(program, Module) else (program,)
-    assert all(isinstance(kernel, ScheduledKernel) for kernel in kernels)
-    counts = [
-        count.value({"B": batch}) for kernel in kernels for name, count in kernel.counts if name.endswith("_runs")
-    ]
-    return counts
+    kernels = kernels_of(compilation)
+    return [count.value({"B": batch}) for kernel in kernels for name, count in kernel.counts if name.endswith("_runs")]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +87,38 @@ def test_large_batches_have_the_kernels_of_unknown_ones(text: str, grad: bool) -
     assert not runs(known)
 
 
-@pytest.mark.parametrize(("text", "negatives"), [(TRANSE, "none"), (TRANSE, "tail:1"), (LOSS, "own:16")])
-def test_what_cannot_be_cut_stays_as_it_is(text: str, negatives: str) -> None:
-    """A triple by itself, one candidate, and a sum over all candidates."""
-    few, unknown = (compiled(text, negatives, batch).stages["kernels"].text for batch in (3, None))
+@pytest.mark.parametrize(
+    ("text", "negatives", "batch"), [(TRANSE, "none", 3), (TRANSE, "tail:1", 3), (LOSS, "own:16", 1000)]
+)
+def test_what_is_not_worth_runs_stays_as_it_is(text: str, negatives: str, batch: int) -> None:
+    """A triple by itself, one candidate, and two kernels where a batch is not that small."""
+    few, unknown = (compiled(text, negatives, known).stages["kernels"].text for known in (batch, None))
     assert few == unknown
+
+
+def test_what_a_loss_sums_up_is_stored_by_runs() -> None:
+    """Of a sum by itself each term is stored; of a softmax the scores are, as without runs; and a gradient that goes
+    through all candidates again is left to a kernel of its own."""
+    of_sums = compiled(LOSS, "own:64", 64)
+    assert runs(of_sums) == {"Loss_0.run": 1}
+    each, summed = kernels_of(of_sums)
+    assert (each.name, summed.name) == ("Loss_0_each", "Loss_0")
+    assert launched(of_sums, 64) == [4096]
+    assert {buffer.name for buffer in summed.buffers} == {"out", *(b.name for b in each.buffers if b.kind == "output")}
+    backward = compiled(TRANSE, "tail:64", 64, grad=True)
+    assert runs(backward) == {"TransE_L2_0.run": 1}
+    scores, sums, *_ = kernels_of(backward)
+    assert [b.name for kernel in (scores, sums) for b in kernel.buffers if b.kind == "output"] == ["out", "v11"]
+
+
+@pytest.mark.parametrize(("text", "grad"), [(LOSS, False), (LOSS, True), (TRANSE, True), (COMPLEX, True)])
+def test_without_runs_a_nest_is_what_it_is_of_an_unknown_batch(text: str, grad: bool) -> None:
+    negatives = "own:64" if text is LOSS else "tail:64"
+    few, unknown = (compiled(text, negatives, batch, grad=grad) for batch in (64, None))
+    off = compiled(text, negatives, 64, grad=grad, schedule=dict.fromkeys(runs(few), 0))
+    assert runs(few)
+    assert off.stages["cuda"].text == unknown.stages["cuda"].text
+    assert few.stages["cuda"].text != unknown.stages["cuda"].text
 
 
 def test_what_a_triple_multiplies_itself_is_not_computed_for_each_run() -> None:
@@ -104,12 +133,6 @@ def test_what_a_triple_multiplies_itself_is_not_computed_for_each_run() -> None:
     for kernel in kernels_of(compiled(text, "tail:16", 3)):
         multiplied = "M" in {buffer.name for buffer in kernel.buffers}
         assert not (multiplied and kernel.counts)
-
-
-def kernels_of(compilation: explorer.Compilation) -> list[ScheduledKernel]:
-    program = compilation.stages["kernels"].program
-    found = program.programs if isinstance(program, Module) else (program,)
-    return [kernel for kernel in found if isinstance(kernel, ScheduledKernel)]
 
 
 def test_a_schedule_turns_runs_off_and_makes_them_longer() -> None:

@@ -9,7 +9,7 @@ cut into runs, each an iteration by itself, and what is the triple's own is comp
       for j in 0..64                      ->      row q[D] = ...
         out[b, j] = f(q, t[b, j])                 for u in 0..4 { j = first + u; out[b, j] = f(q, t[b, j]) }
 
-Iterations that put anything together, such as the sum of a loss, stay one warp's.
+What is made of all of a triple's candidates, such as the sum of a loss, is left to a kernel of its own (`apart`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from explorer.compiler.decisions import Decision
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import Count
-from explorer.compiler.ir.node import Names, walk
-from explorer.compiler.ir.statements import alive, names_read, written_names
+from explorer.compiler.ir.node import Names
+from explorer.compiler.ir.statements import alive
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.edit.nests import Body, only_loop, static_loop
+from explorer.compiler.schedule.edit.nests import Body, only_loop
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.fitting import nearest
+from explorer.compiler.schedule.warps.apart import Apart, apart
 
 RUN = Decision(
     name="run",
@@ -35,14 +36,19 @@ RUN = Decision(
     " each run computes again what is the triple's own; 0 for all of them",
     source="the most that keep all multiprocessors busy",
 )
+WORTH_TWO, LONG = 4, 16
+"""How many times a batch must fit into the warps that keep a GPU busy, and how many iterations there must be, for a
+nest to be two kernels: a warp that is alone takes some 0.6 us an iteration (64 of them 0.044 ms, measured on an H200),
+and another kernel a few."""
 
 
 @dataclass(frozen=True)
 class InRuns:
-    """The kernel, and how many runs all iterations have, by name."""
+    """The kernel, how many runs all iterations have, by name, and what is `left` of the nest behind it, if anything."""
 
     kernel: loops.Kernel
     count: tuple[str, Count]
+    left: loops.Kernel | None
 
 
 def in_runs(kernel: loops.Kernel, names: Names, report: Report) -> InRuns | None:
@@ -51,52 +57,54 @@ def in_runs(kernel: loops.Kernel, names: Names, report: Report) -> InRuns | None
     loop, batch = only_loop(kernel), report.counts.batch
     if loop is None or batch is None or loop.extent != BATCH_EXTENT or batch >= report.target.busy_warps:
         return None
-    last = loop.body[-1]
-    if not isinstance(last, loops.For) or not _is_cuttable(kernel, loop, last):
+    named = names.mark()
+    found = apart(kernel, loop, names)
+    run = _chosen(kernel.name, found, batch, report) if found is not None else 0
+    if found is None or not run:
+        names.back_to(named)
         return None
-    size = int(dict(kernel.sizes).get(str(last.extent), last.extent))
+    runs, last = _size(found) // run, _last(found.kernel)
+    few = f"for a batch of {batch:,} is few warps"
+    report.did(f"{found.kernel.name}: {last.variable} in {runs} runs of {run}, {few}")
+    return _cut(found, runs, run, names)
+
+
+def _chosen(kernel: str, found: Apart, batch: int, report: Report) -> int:
+    """How many iterations a run has; 0 for all, and where that is not asked."""
+    size, busy = _size(found), report.target.busy_warps
+    if found.left is not None and (batch * WORTH_TWO > busy or size < LONG):
+        return 0
     fitting = tuple(run for run in map(int, RUN.domain) if not run or (run < size and size % run == 0))
     if len(fitting) == 1:
-        return None
-    busy = [run for run in fitting if run and batch * (size // run) >= report.target.busy_warps]
-    usual = max(busy, default=fitting[1])
-    run = nearest(kernel.name, RUN, usual, fitting, report, f"{last.variable} has {size} iterations")
-    if not run:
-        return None
-    report.did(f"{kernel.name}: {last.variable} in {size // run} runs of {run}, for a batch of {batch:,} is few warps")
-    return _cut(kernel, loop, last, size // run, run, names)
+        return 0
+    usual = max((run for run in fitting if run and batch * (size // run) >= busy), default=fitting[1])
+    return nearest(kernel, RUN, usual, fitting, report, f"{_last(found.kernel).variable} has {size} iterations")
 
 
-def _is_cuttable(kernel: loops.Kernel, loop: loops.For, last: loops.For) -> bool:
-    """Whether the iterations of the loop that ends an iteration are independent, and all that comes before is soon
-    computed again."""
-    own = loop.body[:-1]
-    if not static_loop(kernel, last) or not _holds_loop(last):
-        return False
-    if any(isinstance(s, loops.For) and (_holds_loop(s) or not static_loop(kernel, s)) for s in own):
-        return False
-    outputs = {buffer.name for buffer in kernel.buffers if buffer.kind == "output"}
-    inside = {loops.result_of(node) for node in walk(last)}
-    if outputs & (written_names(own) | names_read(loop.body)) or not written_names([last]) <= outputs | inside:
-        return False
-    at = (loop.variable, last.variable)
-    writes = [node for node in walk(last) if isinstance(node, (loops.Store, loops.Accumulate))]
-    of_outputs = [write for write in writes if write.target in outputs]
-    return all(isinstance(write, loops.Store) and write.indices[:2] == at for write in of_outputs)
+def _size(found: Apart) -> int:
+    """How many iterations the long loop has."""
+    extent = _last(found.kernel).extent
+    return int(dict(found.kernel.sizes).get(str(extent), extent))
 
 
-def _holds_loop(statement: loops.For) -> bool:
-    return any(isinstance(node, loops.For) for child in statement.body for node in walk(child))
+def _last(kernel: loops.Kernel) -> loops.For:
+    """The loop that ends an iteration."""
+    loop = only_loop(kernel)
+    last = loop.body[-1] if loop is not None else None
+    assert isinstance(last, loops.For)
+    return last
 
 
-def _cut(kernel: loops.Kernel, loop: loops.For, last: loops.For, runs: int, run: int, names: Names) -> InRuns:
+def _cut(found: Apart, runs: int, run: int, names: Names) -> InRuns:
     """The kernel with its last loop cut into so many runs of so many iterations."""
+    kernel, last, loop = found.kernel, _last(found.kernel), only_loop(found.kernel)
+    assert loop is not None
     write, count = Writer(kernel, last.origin), names.new(f"{kernel.name}_runs")
     each = write.names.new("p")
     before = (write.define(loop.variable, "div", each, runs),)
     after = _run(last, each, runs, run, write)
     cut = replace(loop, variable=each, extent=count, body=alive((*before, *loop.body[:-1], *after)))
-    return InRuns(replace(kernel, body=(cut,)), (count, Count(((BATCH_EXTENT, 1),), runs)))
+    return InRuns(replace(kernel, body=(cut,)), (count, Count(((BATCH_EXTENT, 1),), runs)), found.left)
 
 
 def _run(last: loops.For, each: str, runs: int, run: int, write: Writer) -> Body:
