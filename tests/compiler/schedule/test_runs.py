@@ -177,3 +177,10 @@ def test_a_batch_is_counted_alone_and_of_scores() -> None:
             read_counts(given)
     layer = explorer.compile((CHECKOUT / "examples/rgnn/gcn.emb").read_text(), counts={"batch": 64})
     assert "scores have one" in layer.diagnostics[0].message
+
+
+def test_a_dim_that_is_called_as_a_batch_is_none() -> None:
+    """The batch then has another name, by which nobody knows its number."""
+    text = TRANSE.replace("D", "B")
+    few, unknown = (compiled(text, "tail:16", batch).stages["kernels"].text for batch in (3, None))
+    assert few == unknown

@@ -55,7 +55,9 @@ def in_runs(kernel: loops.Kernel, names: Names, report: Report) -> InRuns | None
     """The kernel with an iteration for each run; None where the batch is not known to be small, or no loop of its
     iterations can be cut."""
     loop, batch = only_loop(kernel), report.counts.batch
-    if loop is None or batch is None or loop.extent != BATCH_EXTENT or batch >= report.target.busy_warps:
+    if batch is None or batch >= report.target.busy_warps:
+        return None
+    if loop is None or loop.extent != BATCH_EXTENT or BATCH_EXTENT in dict(kernel.sizes):
         return None
     named = names.mark()
     found = apart(kernel, loop, names)
