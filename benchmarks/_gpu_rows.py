@@ -123,10 +123,11 @@ class ScoreRow(Row):
     checked: int = CHECKED
 
     def program(self, **options: str | int) -> TensorProgram:
-        """The score with all its dimensions of the row's size, by options of the compiler."""
+        """The score with all its dimensions of the row's size, for its batch, by options of the compiler."""
         names = explorer.compile((EXAMPLES / "kge" / f"{self.model}.emb").read_text(), on_demand=True).sizes
-        corrupted = f"tail:{self.negatives}" if self.negatives else "none"
-        return self.compiled(f"kge/{self.model}", dict.fromkeys(names, self.size), negatives=corrupted, **options)
+        chosen = {"negatives": f"tail:{self.negatives}" if self.negatives else "none", **options}
+        sizes, counts = dict.fromkeys(names, self.size), {"batch": self.batch}
+        return self.compiled(f"kge/{self.model}", sizes, counts, **chosen)
 
     def problem(self, device: str, data: str) -> Problem:
         """Tables of random rows; the matrices keep rows at their length."""

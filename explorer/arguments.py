@@ -147,6 +147,11 @@ def _add_model_arguments(parser: argparse.ArgumentParser, schedule: bool = True,
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
 
+def _add_batch(parser: argparse.ArgumentParser) -> None:
+    told = "the triples that a score mostly gets at a time, as a run on a gpu knows them; default: any number"
+    parser.add_argument("--batch", metavar="N", type=int, help=told)
+
+
 def _add_stages(commands: Any) -> None:
     parser = _command(commands, "stages", "list the stages of the compiler", "explorer stages")
     parser.add_argument("--json", action="store_true", help="print them as JSON")
@@ -177,6 +182,7 @@ def _add_compile(commands: Any) -> None:
         help="the data that a layer or an op is compiled for (see `run`): costs are counted on it, and an op's rows"
         " have its sizes; default: assumed counts, and the text's sizes",
     )
+    _add_batch(parser)
 
 
 def _add_export(commands: Any) -> None:
@@ -188,6 +194,7 @@ def _add_export(commands: Any) -> None:
         f"{_OPTIONS}\n\n",
     )
     _add_model_arguments(parser)
+    _add_batch(parser)
     told = "the folder to write: CUDA, host functions, a module, setup.py and a test; made, or written over"
     parser.add_argument("folder", metavar="DIR", help=told)
 
@@ -202,6 +209,7 @@ def _add_space(commands: Any) -> None:
     )
     _add_model_arguments(parser)
     parser.add_argument("--data", metavar="PRESET|FILE", help="the data that it is compiled for (see `compile`)")
+    _add_batch(parser)
 
 
 def _add_run(commands: Any) -> None:

@@ -107,7 +107,7 @@ def _compile(arguments: argparse.Namespace) -> int:
     for name in arguments.stage:
         if name not in known:
             raise BadInput(f"unknown stage '{name}'{did_you_mean(name, known)}: there are {', '.join(known)}")
-    fitted = fit_model(arguments, arguments.data or "")
+    fitted = fit_model(arguments, arguments.data or "", arguments.batch)
     compilation = fitted.compilation
     wanted = arguments.stage or known
     if arguments.json:
@@ -126,7 +126,7 @@ def _export(arguments: argparse.Namespace) -> int:
     from explorer.runtime.data.triples import InputError
     from explorer.runtime.export.folder import export, package_of
 
-    compilation = fit_model(arguments).compilation
+    compilation = fit_model(arguments, batch=arguments.batch).compilation
     try:
         written = export(compilation, Path(arguments.folder), compilation.options.grad)
     except InputError as error:
@@ -143,7 +143,7 @@ def _export(arguments: argparse.Namespace) -> int:
 def _space(arguments: argparse.Namespace) -> int:
     from explorer.compiler.decisions import printed_value
 
-    fitted = fit_model(arguments, arguments.data or "")
+    fitted = fit_model(arguments, arguments.data or "", arguments.batch)
     try:
         found = fitted.compilation.space()
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.runtime.runs.events import sentence_diagnostic
@@ -17,19 +18,18 @@ MOST_BYTES = 1 << 20
 """A file beyond this is not read at all; the compiler's own limit, 64 KiB, comes with a diagnostic."""
 
 
-def fit_model(arguments: argparse.Namespace, data: str = "") -> Fitted:
-    """Compile the file that the arguments name, for data where some is named; raises BadInput with the diagnostics of a
-    bad model."""
+def fit_model(arguments: argparse.Namespace, data: str = "", batch: int | None = None) -> Fitted:
+    """Compile the file that the arguments name, for data where some is named, a score for a batch of so many triples;
+    raises BadInput with the diagnostics of a bad model."""
     from explorer.runtime.data.triples import InputError
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
     text, schedule = read_model(arguments.file), read_schedule(arguments)
     sizes, options = read_sizes(arguments.set), read_options(arguments)
+    asked = ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, schedule=schedule, data=data)
     try:
-        found = fit(
-            ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, schedule=schedule, data=data)
-        )
+        found = fit(replace(asked, batch=batch))
     except InputError as error:
         raise BadInput(str(error)) from None
     compilation = found.compilation
@@ -41,6 +41,8 @@ def fit_model(arguments: argparse.Namespace, data: str = "") -> Fitted:
         raise BadInput("\n".join(rendered), [diagnostic.to_json(text) for diagnostic in compilation.diagnostics])
     if data and not found.data:
         raise BadInput(f"--data {data[:200]}: a {compilation.family} is compiled the same for all data")
+    if batch is not None and compilation.family != "score":
+        raise BadInput(f"--batch {batch}: only a score has a batch")
     return found
 
 

@@ -307,11 +307,12 @@ def compile_model(
     `sizes` override the model's dims, `options` are those of `explorer.compiler.options`, `name` picks a definition
     (the last one otherwise), `targets_of` makes what `Compilation.run` knows beside the interpreters, `encode` makes
     the arrays of a layer, `make_module` its module of PyTorch, `counts` how many nodes, edges and so on
-    (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it.
-    `schedule` is what to choose for kernels of the GPU, by kernel and decision or as it is printed, and what it leaves
-    open the options and the heuristics choose, or a `policy`. `edited` are texts for stages in the place of those that
-    the compiler prints (`Compilation.with_edited`), of which `prove` finds whether they are right. Nests that
-    are `kept` from texts compiled before are not scheduled again.
+    (`explorer.compiler.counts`) the graph or the matrix has that costs are counted on, `counted_on` what to call it;
+    of a score they are the `batch`, the facts that it mostly gets at a time. `schedule` is what to choose for kernels
+    of the GPU, by kernel and decision or as it is printed, and what it leaves open the options and the heuristics
+    choose, or a `policy`. `edited` are texts for stages in the place of those that the compiler prints
+    (`Compilation.with_edited`), of which `prove` finds whether they are right. Nests that are `kept` from texts
+    compiled before are not scheduled again.
     Errors of the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from explorer.compiler.frozen import dataclass
+from explorer.compiler.frozen import dataclass, replace
 
 SETS = {
     "nodes": "node",
@@ -23,6 +23,10 @@ otherwise names them so: `words`, `contexts`."""
 LISTS = "entries"
 """What a caller names of lists, beside the op's own sets."""
 ALL_SETS = {**SETS, **MATRIX_SETS}
+BATCH = "batch"
+"""What a caller names of a score: the triples, or other facts, of a batch."""
+BATCH_EXTENT = "B"
+"""What loops call that number, where a text has nothing of that name."""
 LARGEST = 10**12
 DECLARED = 1_000
 """The rows that a set is taken to have which a text declares, as of times: no graph tells them."""
@@ -34,11 +38,13 @@ class CountError(Exception):
 
 @dataclass(frozen=True)
 class Counts:
-    """The rows of every index set of a graph or of a matrix, and what messages call it."""
+    """The rows of every index set of a graph or of a matrix, and what messages call it; of a score the facts of its
+    `batch`, None where it may be any number."""
 
     name: str
     rows: Mapping[str, int]
     estimated: bool = False  # whether the pairs are
+    batch: int | None = None
 
     def __getitem__(self, index_set: str) -> int:
         return self.rows.get(index_set, DECLARED)
@@ -61,17 +67,18 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
     """Counts from numbers by the names of SETS, of a graph, or of MATRIX_SETS, of a matrix, called `name`.
 
     `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not; of a matrix `nonzeros`
-    and `rows`, `nodes` or what an op calls its rows; of lists `entries`, `a_entries` of several bags. Raises
-    CountError.
+    and `rows`, `nodes` or what an op calls its rows; of lists `entries`, `a_entries` of several bags; of a score the
+    `batch`, and all else is assumed. Raises CountError.
     """
+    if BATCH in given:
+        return _of_batch(given)
     lists = any(key == LISTS or key.endswith(f"_{LISTS}") for key in given)
     of_op = lists or not given.keys().isdisjoint(MATRIX_SETS)
     own = given.keys() - ALL_SETS.keys()
     for key, value in given.items():
         if key in own and not of_op:
             raise CountError(f"there is nothing called '{key}' to count: counts are of {', '.join(ALL_SETS)}")
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
-            raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
+        _check_number(key, value)
     if of_op:
         owner = () if own else ("nodes",) if "nodes" in given else ("rows",)
         _check_there(given, *owner, *(() if lists else ("nonzeros",)))
@@ -84,8 +91,23 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
     return Counts(name or "the given graph", MappingProxyType(rows), not {"src_pairs", "dst_pairs"} <= given.keys())
 
 
+def _of_batch(given: Mapping[str, int]) -> Counts:
+    """The counts of a score's batch."""
+    if others := [key for key in given if key != BATCH]:
+        raise CountError(f"of a score the {BATCH} alone is counted, not {', '.join(others)}")
+    _check_number(BATCH, given[BATCH])
+    return replace(ASSUMED, batch=given[BATCH])
+
+
+def _check_number(key: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
+        raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
+
+
 def check_family(counts: Counts, family: str) -> None:
-    """Raises CountError where a layer is to be counted on a matrix."""
+    """Raises CountError where a layer is to be counted on a matrix, or what is no score on a batch."""
+    if family != "score" and counts.batch is not None:
+        raise CountError(f"the counts of a {family} are not of a {BATCH}: scores have one")
     if family == "layer" and "edge" not in counts.rows:
         raise CountError("the counts of a layer are of nodes and edges, not of a matrix")
 

@@ -26,10 +26,10 @@ Assignment = tuple[tuple[str, Value], ...]
 MOST_POINTS = 200_000
 """Of a space that is enumerated: a few seconds."""
 INFLUENTIAL = (
-    *("strategy", "lanes", "chunk", "columns", "across", "warps", "block_rows", "loads", "sharing", "depth", "along"),
-    *("near", "in_flight", "stages", "preload", "block_columns", "tile", "kept", "edges", "rounds", "rows", "elements"),
-    *("balance", "popular", "merge", "merge_warps", "unroll", "tile_rows", "tile_columns", "height", "cache"),
-    *("states", "joined"),
+    *("strategy", "run", "lanes", "chunk", "columns", "across", "warps", "block_rows", "loads", "sharing", "depth"),
+    *("along", "near", "in_flight", "stages", "preload", "block_columns", "tile", "kept", "edges", "rounds", "rows"),
+    *("elements", "balance", "popular", "merge", "merge_warps", "unroll", "tile_rows", "tile_columns", "height"),
+    *("cache", "states", "joined"),
 )
 """Decisions in the order in which `widest` varies them: an assumption, until recorded spaces tell better."""
 

@@ -106,3 +106,18 @@ def test_help_and_compile_import_nothing_heavy(model: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
     assert shown.stdout.splitlines()[-1] == "set()"
+
+
+def test_a_score_is_compiled_for_a_batch(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = called(capsys, "compile", model, "--stage", "kernels", "--negatives", "tail:8", "--batch", "3")
+    many = called(capsys, "compile", model, "--stage", "kernels", "--negatives", "tail:8", "--batch", "100000")
+    any_number = called(capsys, "compile", model, "--stage", "kernels", "--negatives", "tail:8")
+    assert few[0] == many[0] == any_number[0] == 0
+    assert "run = 1" in few[1]
+    assert many[1] == any_number[1]
+
+
+def test_only_a_score_has_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = called(capsys, "compile", LAYERS / "gcn.emb", "--batch", "3")
+    assert status != 0
+    assert "only a score has a batch" in err

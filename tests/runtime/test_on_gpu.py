@@ -16,7 +16,7 @@ from explorer.compiler.codegen.text import Code
 from explorer.runtime import on_gpu
 from explorer.runtime.peers import timed as peers
 from explorer.runtime.reference.compare import Check
-from explorer.runtime.run import RunRequest, execute
+from explorer.runtime.run import RunRequest, execute, set_up
 from explorer.runtime.runs.console import summary
 from explorer.runtime.targets.gpu.timing import Times
 
@@ -254,3 +254,21 @@ def test_a_fault_while_kernels_are_timed_does_not_lose_the_run(
     assert last["median_ms"] > 0
     assert last["spent"] is None
     assert "not known" in caplog.text
+
+
+def cut(asked: dict[str, Any]) -> bool:
+    """Whether a run's kernels have runs of a triple's candidates."""
+    compilation = set_up(RunRequest(**asked)).compilation
+    return any(name.endswith(".run") for name in compilation.schedule)
+
+
+def test_a_score_is_compiled_for_its_batch_unless_a_reader_was_shown_another_program(fake_cuda: Any) -> None:
+    few = {**CASES["score"], "on": "gpu", "options": {"negatives": "tail:8"}}
+    shown = explorer.compile(SCORE, sizes={"D": 4}, options=few["options"], on_demand=True).stages["cuda"].digest
+    assert cut(few)
+    assert not cut({**few, "batch": 5_000})
+    assert not cut({**few, "compiled": {"program": shown}})
+    for compiled in (None, {"program": shown}):
+        *_, last = run("score", options=few["options"], compiled=compiled)
+        assert last["event"] == "result", last
+        assert last["matches_reference"]

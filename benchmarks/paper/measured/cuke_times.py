@@ -117,11 +117,10 @@ def measured(case: Case, settings: Settings) -> on_gpu.Measured:
     on_gpu.give_back()
     torch._dynamo.reset()
     checked = CHECKED_GROUPS if case.negatives else CHECKED
-    problem = replace(_row_of(case.model, case.negatives), batch=case.batch, checked=checked).problem(
-        on_gpu.DEVICE, settings.data
-    )
+    problem = replace(_row_of(case), checked=checked).problem(on_gpu.DEVICE, settings.data)
+    asked = case if case.negatives else replace(case, batch=POSITIVE[-1])  # the same program for both batches
     programs = {
-        name: _program(case.model, case.negatives, tuple(options.items())) for name, options in settings.options.items()
+        name: _program(replace(asked, seconds=0), tuple(options.items())) for name, options in settings.options.items()
     }
     peers: dict[str, Any] = {"eager": problem.peers["eager"]}
     errors = {}
@@ -136,16 +135,16 @@ def measured(case: Case, settings: Settings) -> on_gpu.Measured:
 
 
 @cache
-def _program(model: str, negatives: int, options: tuple[tuple[str, Any], ...]) -> Any:
-    """A score's program, made once for batches of any size."""
-    return _row_of(model, negatives).program(**dict(options))
+def _program(case: Case, options: tuple[tuple[str, Any], ...]) -> Any:
+    """A score's program for a batch, made once."""
+    return _row_of(case).program(**dict(options))
 
 
-def _row_of(model: str, negatives: int) -> Any:
+def _row_of(case: Case) -> Any:
     """The row of `explorer bench gpu` of a score, SIZE wide."""
     from benchmarks._gpu_rows import ScoreRow
 
-    return ScoreRow(name=model, model=model, size=SIZE, negatives=negatives)
+    return ScoreRow(name=case.model, model=case.model, size=SIZE, batch=case.batch, negatives=case.negatives)
 
 
 def means(settings: Settings) -> Table:

@@ -14,10 +14,9 @@ from explorer.compiler.ir import loops
 from explorer.compiler.ir.index_sets import STARTS
 from explorer.compiler.ir.kernels import Count, ScheduledKernel
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.node import Names, VerificationError, walk
+from explorer.compiler.ir.node import VerificationError, walk
 from explorer.compiler.ir.print.in_place import written_in_place
 from explorer.compiler.ir.verify.kernels import verify_scheduled
-from explorer.compiler.passes.loops.cleared import clearing_kernel
 from explorer.compiler.report import Mark, Report, ScheduledNest
 from explorer.compiler.schedule.distribute.by_elements import add_elements
 from explorer.compiler.schedule.distribute.chunk_parts import chunks_first
@@ -70,9 +69,9 @@ from explorer.compiler.schedule.strategies import (
 )
 from explorer.compiler.schedule.together import named_apart, streaming, with_count
 from explorer.compiler.schedule.unread import say_unread
-from explorer.compiler.schedule.warps.rows_in_memory import rows_in_memory, rows_to_move
+from explorer.compiler.schedule.warps.iterations import warps
+from explorer.compiler.schedule.warps.runs import RUN, in_runs
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge, schedule_warps
-from explorer.compiler.target import FLOAT_BYTES
 from explorer.compiler.unsupported import Unsupported
 
 PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_TERMS, SPLIT_ROWS, SEGMENT_PARTS, SPLIT_SEGMENTS, SPLIT_ELEMENTS)
@@ -80,29 +79,6 @@ PARTS = (CUT_PRODUCTS, SPLIT_SUMS, STAGES, SPLIT_TERMS, SPLIT_ROWS, SEGMENT_PART
 Made = ScheduledKernel | loops.Kernel
 Step = TypeVar("Step", ScheduledKernel, Made)
 """A scheduled kernel, or one that may still be to schedule."""
-
-
-def warps(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names) -> tuple[ScheduledKernel, ...]:
-    """A warp an iteration, after what clears the sums that iterations take together."""
-    steps = [step for step in (clearing_kernel(kernel), kernel) if step]
-    found: list[ScheduledKernel] = []
-    for step in steps:
-        if step is not kernel:
-            report.enter(step.name)
-        found.append(_a_warp(step, report, most_bytes, names))
-    return tuple(found)
-
-
-def _a_warp(kernel: loops.Kernel, report: Report, most_bytes: int, names: Names) -> ScheduledKernel:
-    """A warp an iteration; rows that no block of the GPU has room for are in its memory."""
-    try:
-        return schedule_warps(kernel, report, most_bytes)
-    except RowsTooLarge as error:
-        if most_bytes < report.target.shared_most:
-            raise
-        moved = rows_to_move(error.rows, SHARED_BYTES // FLOAT_BYTES)
-        report.did(f"{kernel.name}: {', '.join(moved)} in the GPU's memory, larger than a block's shared memory")
-        return schedule_warps(rows_in_memory(kernel, moved, names), report)
 
 
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
@@ -356,7 +332,7 @@ class _Scheduling:
             case "outer_products":
                 return schedule_outer_products(kernel, groupings, report)
             case "warps":
-                return warps(kernel, report, self.most_bytes, names)
+                return self._warps(kernel)
         sums = join_segments(kernel)
         tried = self.trials.take(strategy, sums, report)
         found = OF_SUMS[strategy](sums, report) if tried is None else tried
@@ -439,8 +415,28 @@ class _Scheduling:
         self.counts[found.count[0]] = found.count[1]
         return found.kernels
 
+    def _warps(self, kernel: loops.Kernel) -> tuple[Made, ...]:
+        """A warp an iteration of a nest, or where these are few and long, a run of one, and what is left of the nest;
+        not that, where it cannot be shown to be right."""
+        report, names = self.report, self.groupings.names
+        found = in_runs(kernel, names, report)
+        if found is None:
+            return warps(kernel, report, self.most_bytes, names)
+        said = report.mark()
+        try:
+            steps = _shown_right(kernel, warps(found.kernel, report, self.most_bytes, names), report)
+        except Unsupported as error:
+            report.refused(f"{kernel.name} is not cut into runs: {error}")
+            steps = ()
+        if steps:
+            self.counts[found.count[0]] = found.count[1]
+            return (*steps, found.left) if found.left else steps
+        report.back_to(said)
+        report.settle(kernel.name, RUN, 0, "runs cannot be shown to be right")
+        return warps(kernel, report, self.most_bytes, names)
+
     def _counted(self, kernel: ScheduledKernel) -> ScheduledKernel:
-        """A kernel with how many parts there are, where its arrays need that."""
+        """A kernel with how many parts or runs there are, where it needs that."""
         for count in self.counts.items():
             kernel = with_count(kernel, count)
         return kernel

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from explorer.compiler.codegen.binary.ptx import is_made
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.counts import BATCH
 from explorer.compiler.ir.graph import Gather, Graph
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent
@@ -121,13 +122,15 @@ class Fitted:
 
 
 def fit(request: ModelRequest, or_usual: bool = False) -> Fitted:
-    """The request's model compiled for its data; for none, where it names none or the model is the same for all. With
-    `or_usual`, where its data is none that such a model runs on, for what that usually does.
+    """The request's model compiled for its data, a score for its batch; for none, where it names none or the model is
+    the same for all. With `or_usual`, where its data is none that such a model runs on, for what that usually does.
 
     Raises InputError for data that cannot be read."""
     compilation = attempt(replace(request, edited={}))
     if compilation.ok and or_usual and compilation.family in ("layer", "op"):
         request = _on_fitting_data(request, compilation)
+    if compilation.ok and request.batch is not None and compilation.family == "score":
+        return Fitted(attempt(request, {BATCH: request.batch}), sources(request, compilation))
     if not (compilation.ok and request.data and compilation.family in ("layer", "op")):
         return Fitted(attempt(request), sources(request, compilation))
     if compilation.family == "op":

@@ -76,6 +76,7 @@ class ModelRequest:
     `sizes` hold over those that the data fixes, `default_sizes` where neither those nor the data say anything, over
     the text. `schedule` is what to choose for kernels of a GPU, `edited` texts of stages in the place of those that the
     compiler prints. `data` is a preset or a file: the name of one in `data_dir`, or any path where that is None.
+    `batch` is how many triples a score gets at a time, None where it may get any number.
     """
 
     text: str
@@ -87,6 +88,7 @@ class ModelRequest:
     edited: Mapping[str, str] = field(default_factory=dict)
     data: str = ""
     data_dir: str | None = None
+    batch: int | None = None
 
     @property
     def folder(self) -> Path | None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
+from explorer.compiler.counts import BATCH
 from explorer.compiler.interpret.asked_bytes import asked_bytes
 from explorer.compiler.interpret.inputs import each_fact
 from explorer.compiler.ir.graph import Graph
@@ -44,6 +45,7 @@ from explorer.runtime.runs.request import (
     Result,
     RunRequest,
     Setup,
+    compile_request,
     meaning_of,
     result_of,
 )
@@ -152,6 +154,7 @@ class ScoreSetup(Setup):
 
 def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, None, ScoreSetup]:
     """Everything before the target is involved. Raises Refused and InputError."""
+    compilation = _for_batch(request, compilation)
     yield progress(f"loading {request.data}", 1, STEPS)
     triples = load_triples(request.data, request.folder)
     yield progress(f"drawing {request.batch:,} triples and the parameters", 2, STEPS)
@@ -165,6 +168,14 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     made = _made(request, compilation, triples, as_stored(graph, tensors), sample)
     rows = tensors if sample is None else _rows(graph, tensors, sample)
     return replace(made, rounding=rounding(graph, made.bounds, lambda: _meaning(request, compilation, rows)))
+
+
+def _for_batch(request: RunRequest, compilation: Compilation) -> Compilation:
+    """The score compiled for as many triples as a GPU gets, by which schedules go; for any number, where a reader was
+    shown that program. Raises Refused."""
+    if request.on != "gpu" or request.compiled is not None:
+        return compilation
+    return compile_request(request, {BATCH: request.batch})
 
 
 def _sample(request: RunRequest, compilation: Compilation, tensors: Tensors) -> Sample | None:

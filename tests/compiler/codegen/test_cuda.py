@@ -18,7 +18,8 @@ from explorer.compiler.ir.loops import Accumulate, Compute, Kernel, Load, Row, S
 from explorer.compiler.ir.node import Names, operations_of, walk
 from explorer.compiler.options import Options
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.program import schedule, warps
+from explorer.compiler.schedule.program import schedule
+from explorer.compiler.schedule.warps.iterations import warps
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES
 from explorer.compiler.unsupported import Unsupported
 from tests.compiler.codegen import kernels

@@ -20,7 +20,8 @@ from explorer.compiler.options import Options
 from explorer.compiler.passes.access.decouple import decouple
 from explorer.compiler.passes.access.separate import separate
 from explorer.compiler.report import Report
-from explorer.compiler.schedule.program import schedule, warps
+from explorer.compiler.schedule.program import schedule
+from explorer.compiler.schedule.warps.iterations import warps
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES
 from explorer.compiler.unsupported import Unsupported
 from explorer.runtime.data.graphs import graph_from_edges
