@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import Any
 
 from benchmarks import memory
+from benchmarks.paper import launches
 from benchmarks.paper.figure import NEEDS_GPU, NEEDS_PROFILER, Figure, Paper, Published, Row, Table
 from benchmarks.paper.measured import by_setting, hector_figures, on_gpu, profiled
 from benchmarks.paper.measured.counters import Case
@@ -310,6 +311,7 @@ PAPER = Paper(
     (
         _figure("table3", "Table 3: data sets", [18], table_3),
         _figure("pigeon-table1", "PIGEON, Table 1: launches of an attention's linear layer", [16], pigeon_table_1),
+        _figure("pigeon-memory", "PIGEON, Table 1: floats that a launch reads", [16], launches.table),
         _figure(
             "fig10",
             "Figure 10: entity compaction ratio, and what compaction saves of memory",
