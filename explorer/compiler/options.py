@@ -142,8 +142,8 @@ class Options:
     `pack` scalars of a row, such as attention, as columns of the vectors that are read with them (Hector §6): off, for
     rows of whole sectors touch no fewer of them so, and are longer by what pads them;
     `pad` has the rows of arrays that kernels make for one another begin at multiples of so many numbers (PIGEON §3.1.3:
-    "padding the innermost dimension"), 0 at no such: off, for what is read in whole rows touches as many sectors on the
-    mean, and more memory is taken.
+    "padding the innermost dimension"), 0 at no such: off, for rows of whole vectors gain nothing, and others take more
+    memory to touch up to a sector less.
     `arch` is the GPU that PTX and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with
     sums in float32 always.
 
