@@ -1,8 +1,10 @@
 """What a layer's run holds at once: by the account of the arrays that its kernels make, on the shape of a preset.
 
 `explorer bench memory [--json]`. Nothing runs: the preset's graph is generated and its pairs are counted, and the
-compiled kernels say which arrays they make and when the last of them has been read. Inputs are counted apart. It fails
-where an inference of RGCN makes an array of edges by features, or where any kernel copies a weight.
+compiled kernels say which arrays they make. These lie where a module of PyTorch puts them on a GPU: two that are never
+needed at once share a place, what launches of one kernel hand on is there too, and what a forward pass makes is held
+until the backward pass is done. Inputs, and arrays of a graph's indices, are counted apart. It fails where the loops of
+RGCN's inference, or its compact kernels, make an array of edges by features, or where any kernel copies a weight.
 """
 
 from __future__ import annotations
@@ -10,14 +12,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from explorer.compiler.compilation import Compilation
     from explorer.compiler.ir.graph import Graph
+    from explorer.compiler.ir.loops import Buffer
+    from explorer.runtime.targets.gpu.program import GpuProgram
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DATA = "mag"
@@ -77,42 +83,97 @@ def account(
     name: str, counts: Mapping[str, int], options: Mapping[str, bool], sizes: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """One layer's arrays under one setting, on a graph whose sets have these sizes; `sizes` are those of dimensions."""
-    import explorer
-    from explorer.runtime.arrays import extents_of
-    from explorer.runtime.encode.layers import programs, tensor_shape
-    from explorer.runtime.liveness import kept_to_the_end, peak_bytes
+    from explorer.runtime.arrays import kernels_of
+    from explorer.runtime.encode.layers import programs, tensor_shape, upstream_names
+    from explorer.runtime.targets.gpu.memory import buffer_bytes
+    from explorer.runtime.targets.gpu.phases import Held
 
-    text = (CHECKOUT / "examples" / "rgnn" / f"{name}.emb").read_text()
-    compilation = explorer.compile(text, sizes=dict(sizes or {}), options=options, on_demand=True)
+    compilation, program = compiled(name, tuple(options.items()), tuple((sizes or {}).items()))
     graph, module = programs(compilation)
-    extents = extents_of(graph, module, counts)
-    kernels = [program for program in module.programs if hasattr(program, "buffers")]
-    outputs = {b.name: b.extents for kernel in kernels for b in kernel.buffers if b.kind == "output"}
-    kept = kept_to_the_end(module)
-    made = {buffer: 4 * prod(extents[e] for e in shape) for buffer, shape in outputs.items()}
-    faults = []
+    extents = sizes_on(compilation, program, counts)
+    held = Held.of(program, upstream_names(graph), extents)
+    made = {b.name: b for b in program.code.buffers if b.name in program.code.made and b.kind != "index"}
+    temporaries = {name: buffer for name, buffer in made.items() if name not in program.kept}
+    between = {
+        b.name: b for k in kernels_of(module) for b in k.buffers if b.kind == "output" and b.name not in module.kept
+    }
+    forward = made_forward(program, upstream_names(graph))
+    weights = {tensor_shape(graph, t, counts) for t in graph.tensors if t.kind == "param" and t.sets}
+    # Of a backward pass, kernels hand on sums of weights' gradients, as large as these: what it copies, loops show.
+    faults = as_large_as(weights, {**between, **{n: b for n, b in temporaries.items() if n in forward}}, extents)
     if name == "rgcn" and not options["grad"]:
-        faults += [f"{b} is made of edges by features" for b, s in outputs.items() if s[0] == "edges" and len(s) > 1]
-    shapes = {tensor_shape(graph, t, counts) for t in graph.tensors if t.kind == "param" and t.sets}
-    faults += [
-        f"{buffer} is as large as a weight"
-        for buffer, shape in outputs.items()
-        if buffer not in kept and len(shape) > 2 and tuple(extents[e] for e in shape) in shapes
-    ]
+        faults += by_edges({**between, **(temporaries if options["compact"] else {})})
+    given = [buffer for buffer in program.code.buffers if buffer.name not in program.code.made]
     return {
         "layer": name,
         **options,
         "operations": operations(graph, counts),
-        "peak_bytes": peak_bytes(kernels, kept, extents),
-        "result_bytes": sum(made[buffer] for buffer in kept),
+        "peak_bytes": held.most,
+        "forward_bytes": held.forward,
+        "backward_bytes": held.backward,
+        "inspected_bytes": held.inspected,
+        "result_bytes": sum(buffer_bytes(made[buffer], extents) for buffer in program.kept),
         "temporaries": {
-            buffer: {"extents": [str(e) for e in outputs[buffer]], "bytes": size}
-            for buffer, size in made.items()
-            if buffer not in kept
+            buffer.name: {"extents": [str(e) for e in buffer.extents], "bytes": buffer_bytes(buffer, extents)}
+            for buffer in temporaries.values()
         },
         "input_bytes": sum(4 * prod(tensor_shape(graph, t, counts)) for t in graph.tensors),
+        "index_bytes": sum(buffer_bytes(buffer, extents) for buffer in given if buffer.kind == "index"),
         "faults": faults,
     }
+
+
+def made_forward(program: GpuProgram, upstreams: Sequence[str]) -> set[str]:
+    """The arrays that the kernels of the results write."""
+    from explorer.runtime.targets.gpu.phases import Phases
+
+    phases = Phases.of(program, upstreams)
+    return {name for launch in (*phases.parts, phases.whole)[0].launches for name in launch.writes}
+
+
+def as_large_as(
+    weights: Collection[tuple[int, ...]], made: Mapping[str, Buffer], sizes: Mapping[str, int]
+) -> list[str]:
+    """Says which of some arrays have the shape of a weight of types."""
+    from explorer.runtime.targets.gpu.memory import shape_of
+
+    large = (name for name, buffer in made.items() if len(buffer.extents) > 2 and shape_of(buffer, sizes) in weights)
+    return [f"{name} is as large as a weight" for name in large]
+
+
+def by_edges(made: Mapping[str, Buffer]) -> list[str]:
+    """Says which of some arrays have a row for each edge."""
+    rows = (name for name, buffer in made.items() if len(buffer.extents) > 1 and buffer.extents[0] == "edges")
+    return [f"{name} is made of edges by features" for name in rows]
+
+
+@cache
+def compiled(
+    name: str, options: tuple[tuple[str, Any], ...], sizes: tuple[tuple[str, int], ...]
+) -> tuple[Compilation, GpuProgram]:
+    """A layer and its kernels as a module of PyTorch has them: those of results apart from those of gradients, where
+    they would have some in common."""
+    import explorer
+    from explorer.runtime.encode.layers import programs, upstream_names
+    from explorer.runtime.targets.gpu.phases import Phases
+    from explorer.runtime.targets.gpu.program import GpuProgram
+
+    text = (CHECKOUT / "examples" / "rgnn" / f"{name}.emb").read_text()
+    compilation = explorer.compile(text, sizes=dict(sizes), options=dict(options), on_demand=True)
+    program, upstreams = GpuProgram.of_stage(compilation, "cuda"), upstream_names(programs(compilation)[0])
+    if upstreams and not Phases.of(program, upstreams).parts:
+        compilation = compilation.with_options(apart=True)
+        program = GpuProgram.of_stage(compilation, "cuda")
+    return compilation, program
+
+
+def sizes_on(compilation: Compilation, program: GpuProgram, counts: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of all extents of a layer's kernels on a graph whose sets have these."""
+    from explorer.runtime.arrays import extents_of
+    from explorer.runtime.encode.layers import programs
+    from explorer.runtime.targets.gpu.memory import sizes_of
+
+    return sizes_of(program.code, extents_of(*programs(compilation), counts))
 
 
 def operations(graph: Graph, counts: Mapping[str, int]) -> int:
@@ -128,16 +189,25 @@ def table(figures: dict[str, Any]) -> str:
     """The figures for people."""
     sizes = ", ".join(f"{size:,} {name}s" for name, size in figures["counts"].items())
     lines = [f"{figures['source']} on the shape of {figures['data']}, {figures['date']}: {sizes}", ""]
-    lines.append(f"{'layer':6}{'grad':>6}{'reorder':>9}{'compact':>9}{'peak MiB':>12}{'result MiB':>12}  temporaries")
+    shown = "".join(f"{f'{name} MiB':>13}" for name in SHOWN)
+    lines.append(f"{'layer':6}{'grad':>6}{'reorder':>9}{'compact':>9}{shown}  largest temporaries")
     for row in figures["rows"]:
-        shown = ", ".join(f"{name}[{', '.join(made['extents'])}]" for name, made in row["temporaries"].items())
         flags = "".join(f"{'on' if row[flag] else 'off':>{width}}" for flag, width in FLAGS)
-        peak, result = (row[key] / 2**20 for key in ("peak_bytes", "result_bytes"))
-        lines.append(f"{row['layer']:6}{flags}{peak:>12,.0f}{result:>12,.0f}  {shown or 'none'}")
-    return "\n".join([*lines, *figures["faults"]])
+        numbers = "".join(f"{row[f'{name}_bytes'] / 2**20:>13,.1f}" for name in SHOWN)
+        lines.append(f"{row['layer']:6}{flags}{numbers}  {largest(row['temporaries'])}")
+    return "\n".join([*lines, "", *(figures["faults"] or ["no kernel copies a weight"])])
+
+
+def largest(temporaries: Mapping[str, Any]) -> str:
+    """The first few of what kernels hand on, by their bytes."""
+    first = sorted(temporaries.items(), key=lambda named: -named[1]["bytes"])
+    shown = [f"{name}[{', '.join(made['extents'])}]" for name, made in first[:MOST_SHOWN]]
+    return ", ".join([*shown, *([f"{len(first) - MOST_SHOWN} more"] if len(first) > MOST_SHOWN else [])]) or "none"
 
 
 FLAGS = (("grad", 6), ("reorder", 9), ("compact", 9))
+SHOWN = ("peak", "forward", "backward", "result")
+MOST_SHOWN = 3
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

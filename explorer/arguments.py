@@ -44,6 +44,7 @@ _OPTIONS = """compiler options, as in --option lanes=8; the usual value stands f
     interchange=true false         matrices are read along their rows
     online=true false              a softmax, and what it weighs, in one visit
     pack=false true                scalars of a row as columns of the vector that is read with them (layers)
+    pad=0 4 8 16 32                rows that kernels make for one another begin at multiples of so many numbers
   of the DAE machine (Ember)
     opt=3 0 1 2                    the level of SLC that it runs
     vlen=16 (1 to 64)              elements of a vector

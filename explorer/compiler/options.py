@@ -60,11 +60,14 @@ LANE_VECTORS = (0, *(1 << power for power in range(5)))
 """Vectors of a row that a lane has; 0 is what its lanes leave to each."""
 PRELOADS = (0, *(1 << power for power in range(5, 10)))
 """Elements of a row that are in shared memory at a time; 0 is none."""
+PADS = (0, 4, 8, 16, 32)
+"""Numbers whose multiple rows lie apart: 4 are a vector of 16 bytes, 8 a sector, 32 a line of 128; 0 is no padding."""
 OPT_LEVELS = 4
 LONGEST_VECTOR = 64
 SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 VALUES: dict[str, tuple[str, ...] | tuple[int, ...] | range] = {
     "edges": tuple(EDGES),
+    "pad": PADS,
     "inspect": tuple(INSPECTIONS),
     "encoding": tuple(ENCODINGS),
     "inspect_edges": CHUNK_EDGES,
@@ -138,6 +141,9 @@ class Options:
     interchange, `online` sums of exponentials taken while their maximum grows (a softmax in one visit of its elements),
     `pack` scalars of a row, such as attention, as columns of the vectors that are read with them (Hector §6): off, for
     rows of whole sectors touch no fewer of them so, and are longer by what pads them;
+    `pad` has the rows of arrays that kernels make for one another begin at multiples of so many numbers (PIGEON §3.1.3:
+    "padding the innermost dimension"), 0 at no such: off, for rows of whole vectors gain nothing, and others take more
+    memory to touch up to a sector less.
     `arch` is the GPU that PTX and SASS are made for. `precision` is what a GPU multiplies rows and matrices in, with
     sums in float32 always.
 
@@ -188,6 +194,7 @@ class Options:
     interchange: bool = True
     online: bool = True
     pack: bool = False
+    pad: int = 0
     inspect: str = "true"
     inspect_edges: int = 64
     inspect_cached: int = 2

@@ -39,6 +39,7 @@ from explorer.compiler.passes.loops.in_place import in_place
 from explorer.compiler.passes.loops.interchange import interchange
 from explorer.compiler.passes.loops.online import online
 from explorer.compiler.passes.loops.pack import pack
+from explorer.compiler.passes.loops.pad import pad
 from explorer.compiler.passes.loops.share_rows import share_rows
 from explorer.compiler.passes.loops.unpack import unpack
 from explorer.compiler.report import Report
@@ -84,7 +85,7 @@ STAGES: tuple[StageSpec, ...] = (
     StageSpec(
         name="loops",
         follows="graph",
-        passes=(fuse, interchange, online, hoist, share_rows, pack),
+        passes=(fuse, interchange, online, hoist, share_rows, pack, pad),
         title="Loops",
         summary="one fused loop nest, every index explicit",
         source="cuKE §V-B, Ember Fig. 13a",

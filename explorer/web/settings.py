@@ -108,6 +108,8 @@ SUM_SWITCHES = (
     Switch("popular", "keep popular rows", "L2 cache"),
 )
 """What is set of a GPU's sums over segments and dot products (G-Sparse §III), all from the kernels on."""
+PAD = Choice("pad", "pad rows to", _sizes(options.PADS, "off"), "loops onward")
+"""Where rows of arrays between kernels begin, in numbers."""
 LEVELS = tuple(f"opt{level}" for level in range(options.OPT_LEVELS))
 """Ember's optimisation levels; `dlc`, and so the machine, takes one of them."""
 

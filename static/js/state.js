@@ -271,7 +271,7 @@ const isSwitch = (name) =>
 const NUMBERS = ["opt", "vlen"];
 const CHUNKS = ["inspect_edges", "inspect_group", "inspect_block", "inspect_cached"];
 const SUMS = ["split", "encoding", "chunk", "lanes", "lane_vectors", "block_rows", "block_columns", "preload"];
-export const WORDS = ["edges", "precision", "inspect", ...CHUNKS, ...SUMS, "arch"]; // options that are one of a few words
+export const WORDS = ["edges", "pad", "precision", "inspect", ...CHUNKS, ...SUMS, "arch"]; // options that are one of a few words
 
 /**
  * @param {string} name

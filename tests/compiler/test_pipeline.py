@@ -77,7 +77,7 @@ def test_a_pass_has_one_name_everywhere():
             if module.parts[0] == "passes":
                 assert module.name == step.__name__
     names = [report.name for report in compiled(TRANSR).stages["loops"].passes]
-    assert names == ["fuse", "interchange", "online", "hoist", "share_rows", "pack"]
+    assert names == ["fuse", "interchange", "online", "hoist", "share_rows", "pack", "pad"]
 
 
 def test_the_compiler_knows_no_model_by_name():
@@ -124,7 +124,7 @@ def test_an_option_that_does_not_exist_is_a_diagnostic():
     compilation = explorer.compile(TRANSR, options={"inspector": "off"})
     assert [d.message for d in compilation.diagnostics] == [
         "there is no option 'inspector': the options are negatives, grad, apart, reorder, compact, edges, aggregate, "
-        "interchange, online, pack, inspect, inspect_edges, inspect_cached, inspect_block, inspect_group, "
+        "interchange, online, pack, pad, inspect, inspect_edges, inspect_cached, inspect_block, inspect_group, "
         "inspect_reload, inspect_shuffle, precision, arch, split, chunk, lanes, lane_vectors, block_rows, "
         "block_columns, preload, balance, popular, encoding, opt, vlen, address_streams, store_streams, "
         "level_hints, accumulate_streams, toggle_callbacks"

@@ -121,7 +121,7 @@ def inspections(fake_cuda: Any, made: Any, given: dict[str, Any], grad: bool = F
     terms = given["value"][:, None] * given["X"][given["col"].long()]
     torch.testing.assert_close(result, torch.zeros(ROWS, D).index_add(0, rows, terms), rtol=1e-4, atol=1e-5)
     programs = [program for program in (made._forward, made._backward) if program is not None]
-    once = {launch.symbol for p in programs for e in p._executors.values() for launch in e.once}
+    once = {launch.symbol for p in programs for e in p._executors.values() for launch in e.phases.once.launches}
     return {symbol: fake_cuda.log.count(symbol) for symbol in fake_cuda.log if symbol in once}
 
 
@@ -165,7 +165,7 @@ def test_where_rows_begin_is_found_once_for_a_matrix(dtype: Any, pretended_gpu: 
 
 def inspections_of(made: Any) -> list[str]:
     """The kernels of the forward program that need to run but once."""
-    return [launch.symbol for launch in made._forward._executors["cpu"].once]
+    return [launch.symbol for launch in made._forward._executors["cpu"].phases.once.launches]
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
@@ -186,8 +186,8 @@ def test_inspectors_run_once_for_both_parts_of_a_training_step(pretended_gpu: An
         before = list(fake_cuda.log)
         result.sum().backward()
         executor = layer.backward_program()._executors["cpu"]
-        assert executor.parts is not None
-        symbols = [launch.symbol for launch in executor.once]
+        assert executor.phases.parts
+        symbols = [launch.symbol for launch in executor.phases.once.launches]
         log.append([[symbol for symbol in part if symbol in symbols] for part in (before, fake_cuda.log)])
     assert log == [[symbols, symbols], [[], []]]
     assert symbols

@@ -168,9 +168,8 @@ def figure_10(
             found.add(f"{data}, {'training' if grad else 'inference'}", partial(make, data, grad))
     note = (
         f"{layer.upper()}, 64 to 64, as a module of PyTorch: the most that PyTorch's allocator held, of a graph's index"
-        " arrays, inputs, weights, what kernels make, and gradients. Counted are inputs, weights and what the kernels"
-        " of loops make, each array freed after its last reader: not index arrays, nor rows that launches hand on where"
-        " products by tiles split a kernel; and a module holds all that its forward pass does until the backward pass"
-        " is done. The paper's bars are a drawing."
+        " arrays, inputs, weights, what kernels make, and gradients. Counted are the same as the module asks for them,"
+        " of index arrays those that kernels read: not what a graph is prepared with besides. The paper's bars are a"
+        " drawing."
     )
     return found.table(columns, note, form=",.1f")

@@ -20,11 +20,17 @@ AnyProgram = Kernel | ScheduledKernel | SlcProgram | DlcProgram
 
 
 class Packing(NamedTuple):
-    """A layout: each row of an array of vectors has their `length` numbers, then one of each array of `scalars`."""
+    """A layout: each row of an array of vectors has their `length` numbers, then one of each array of `scalars`, and
+    the next row begins `stride` numbers behind it; 0 leaves that to the alignment which rows of that length have."""
 
     vectors: str
     length: Extent
-    scalars: tuple[str, ...]
+    scalars: tuple[str, ...] = ()
+    stride: int = 0
+
+    def __str__(self) -> str:
+        columns = ", ".join(map(str, (self.length, *self.scalars)))
+        return f"{self.vectors} = [{columns}]" + (f" stride {self.stride}" if self.stride else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +42,7 @@ class Module(Node):
     `inverses` are by index array of a batch the one that orders the batch by it: of these both may be at hand, so a sum
     over a segment of the order may as well be taken element by element. `products` are by name the index arrays that
     are none, but several as one: each of theirs with the extent of what it leads to, the last counting fastest.
-    `packed` are, of loops, the arrays whose rows hold elements of others too."""
+    `packed` are, of loops, the arrays whose rows hold elements of others too, or are padded."""
 
     name: str
     result: str
@@ -72,7 +78,7 @@ def print_module(module: Module) -> tuple[Line, ...]:
         for name, factors in module.products
     )
     head += f"  product {products}" if products else ""
-    packed = ", ".join(f"{row.vectors} = [{row.length}, {', '.join(row.scalars)}]" for row in module.packed)
+    packed = ", ".join(map(str, module.packed))
     head += f"  packed {packed}" if packed else ""
     lines = [Line(head), *print_instances(kernels)]
     for program in module.programs:

@@ -39,7 +39,7 @@ from explorer.compiler.schedule.gemm.outer_products import schedule_outer_produc
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.inspect.compressed import Compression
 from explorer.compiler.schedule.match.outer_products import find_outer_sum
-from explorer.compiler.schedule.repack import repack
+from explorer.compiler.schedule.repack import padded, repack
 from explorer.compiler.schedule.reuse import Trials, scheduled_once
 from explorer.compiler.schedule.segments.by_parts import OF_PARTS, in_parts, waits_long
 from explorer.compiler.schedule.segments.by_rows import schedule_rows
@@ -84,16 +84,17 @@ Step = TypeVar("Step", ScheduledKernel, Made)
 def schedule(program: loops.Kernel | Module, report: Report) -> ScheduledKernel | Module:
     """The program's kernels scheduled; raises Unsupported, with a sentence, for one that no template fits."""
     if isinstance(program, loops.Kernel):
-        kernels = _finished((program,), _scheduled((program,), (), None, report), report)
-        say_unread(program, kernels, report)
         result = next(buffer.name for buffer in program.buffers if buffer.kind == "output")
+        kernels = padded(_scheduled((program,), (), None, report), (result,), report)
+        kernels = _finished((program,), kernels, report)
+        say_unread(program, kernels, report)
         if len(kernels) == 1 and all(b.kind != "output" or b.name == result for b in kernels[0].buffers):
             return kernels[0]
         steps = streaming((result,), kernels)
         return Module(origin=program.origin, name=program.name, result=result, gradients=(), programs=steps)
     nests = tuple(kernel for kernel in program.programs if isinstance(kernel, loops.Kernel))
     steps = repack(_scheduled(nests, program.kept, program, report), program.packed, report)
-    steps = _finished(nests, steps, report)
+    steps = _finished(nests, padded(steps, program.kept, report), report)
     say_unread(program, steps, report)
     return replace(program, programs=streaming(program.results, steps), inverses=(), products=(), packed=())
 

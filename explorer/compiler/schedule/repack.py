@@ -1,29 +1,50 @@
-"""Packs columns into the arrays of scheduled kernels, as their loops had them before they were scheduled."""
+"""Lays out the arrays of scheduled kernels as their loops had them before they were scheduled, with columns of other
+arrays and with padding, and pads what only scheduled kernels make."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Packing
 from explorer.compiler.ir.node import Extent, walk
 from explorer.compiler.passes.loops.columns import in_columns
+from explorer.compiler.passes.loops.pad import padded_rows
 from explorer.compiler.report import Report
 
 
 def repack(
     steps: tuple[ScheduledKernel, ...], packings: Sequence[Packing], report: Report
 ) -> tuple[ScheduledKernel, ...]:
-    """The kernels with these arrays packed; told which are, and of others why they stay apart."""
+    """The kernels with these arrays packed or padded; told which are, and of others why they stay as they are."""
     for packing in packings:
         reason = next((reason for kernel in steps if (reason := _apart(kernel, packing))), "")
         if reason:
-            report.refused(f"{', '.join(packing.scalars)} stays out of {packing.vectors}: {reason}")
+            report.refused(f"{_stays(packing)}: {reason}")
             continue
         steps = tuple(in_columns(kernel, (packing,)) for kernel in steps)
-        report.did(f"{', '.join(packing.scalars)} in {packing.vectors} again")
+        report.did(_placed(packing))
     return steps
+
+
+def padded(steps: tuple[ScheduledKernel, ...], kept: Iterable[str], report: Report) -> tuple[ScheduledKernel, ...]:
+    """The kernels with padded rows of what only they make for one another, such as products and the sums of pieces, if
+    the option asks for it; those of arrays that the loops have are padded already, and stay as they are."""
+    multiple = report.options.pad
+    return repack(steps, padded_rows(steps, kept, (), multiple), report) if multiple else steps
+
+
+def _placed(packing: Packing) -> str:
+    if packing.scalars:
+        return f"{', '.join(packing.scalars)} in {packing.vectors} again"
+    return f"rows of {packing.vectors} {packing.stride} numbers apart"
+
+
+def _stays(packing: Packing) -> str:
+    if packing.scalars:
+        return f"{', '.join(packing.scalars)} stays out of {packing.vectors}"
+    return f"rows of {packing.vectors} are not padded"
 
 
 def _apart(kernel: ScheduledKernel, packing: Packing) -> str:

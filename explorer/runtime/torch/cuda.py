@@ -21,9 +21,9 @@ from explorer.compiler.compilation import Compilation
 from explorer.runtime.arrays import Extents
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.targets.gpu.device import available_bytes, compiled_for_device, cupy_module, faults
-from explorer.runtime.targets.gpu.memory import buffer_bytes, check_fits, lifetimes, place, shape_of
+from explorer.runtime.targets.gpu.memory import check_fits, sizes_of
+from explorer.runtime.targets.gpu.phases import Layout, Phase, Phases
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES, GpuProgram, check_extents
-from explorer.runtime.targets.parts import divide
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.torch.streams import current
 from explorer.runtime.torch.structure import Tensor
@@ -115,22 +115,21 @@ class OnCuda:
         self.code, self.upstreams = self.program.code, upstreams
         self.reads = frozenset(buffer.name for buffer in self.code.buffers) - self.code.made
         self.results = self.program.results
-        self.once = tuple(launch for launch in self.code.launches if launch.once)
-        self.launches = tuple(launch for launch in self.code.launches if not launch.once)
-        self.parts = divide(self.launches, self.results, upstreams) if upstreams else None
-        self.divided = self.parts is not None
+        self.phases = Phases.of(self.program, upstreams)
+        self.divided = bool(self.phases.parts)
         self._buffers = {buffer.name: buffer for buffer in self.code.buffers}
-        self._plans: dict[Any, tuple[Plan, ...]] = {}
+        self._plans: dict[Any, Plan] = {}
         self._sizes: dict[Any, dict[str, int]] = {}
         self._inspected: Kept[Inspected] = Kept()
-        self._looked_at = tuple(sorted({name for launch in self.once for name in launch.arguments} & self.reads))
+        inspected = {name for launch in self.phases.once.launches for name in launch.arguments}
+        self._looked_at = tuple(sorted(inspected & self.reads))
 
     def run(self, arrays: Mapping[str, Tensor], extents: Extents) -> Outcome:
         """Launches the kernels and returns at once; what is returned is written when the stream has come to it."""
         device = next(iter(arrays.values())).device
         sizes = self._sizes_of(extents)
         with current(device) as stream:
-            (plan,) = self._planned(sizes, device, "whole")
+            plan = self._planned(sizes, device, self.phases.whole)
             inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(plan, device)
             arena = self._arena(plan, sizes, device)
@@ -143,7 +142,7 @@ class OnCuda:
         device = next(iter(arrays.values())).device
         sizes = self._sizes_of(extents)
         with current(device) as stream:
-            forward, backward = self._planned(sizes, device, "parts")
+            forward, backward = (self._planned(sizes, device, phase) for phase in self.phases.parts)
             inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(forward, device)
             arena = self._arena(forward, sizes, device)
@@ -167,12 +166,12 @@ class OnCuda:
     def _inspect(self, arrays: Mapping[str, Tensor], sizes: dict[str, int], device: Any, stream: int) -> Inspected:
         """What the inspectors find of a graph, whose arrays are among these: what they found, where they have seen it
         on this stream. What is recorded for later, into a graph of launches, has inspectors of its own."""
-        if not self.once:
+        if not self.phases.once.launches:
             return NOTHING
         given = {name: arrays[name] for name in self._looked_at}
 
         def look() -> Inspected:
-            (plan,) = self._planned(sizes, device, "once")
+            plan = self._planned(sizes, device, self.phases.once)
             memory = self._arena(plan, sizes, device)
             addresses = _addresses(given, plan, memory)
             plan.launch(addresses, stream)
@@ -192,9 +191,7 @@ class OnCuda:
         """The sizes of all extents and counts; raises InputError for what kernels cannot count to."""
         key = tuple(extents.items())
         if key not in self._sizes:
-            sizes = {str(name): int(size) for name, size in extents.items()}
-            for name, count in self.code.counts:
-                sizes[name] = count.value(sizes)
+            sizes = sizes_of(self.code, extents)
             check_extents(sizes)
             if len(self._sizes) >= MOST_SIZES:
                 self._sizes.clear()
@@ -202,37 +199,23 @@ class OnCuda:
             self._sizes[key] = sizes
         return self._sizes[key]
 
-    def _planned(self, sizes: dict[str, int], device: Any, kind: str) -> tuple[Plan, ...]:
-        """The plan of the inspectors, of all that is not `once`, or those of its parts."""
-        key = id(sizes), device, kind
+    def _planned(self, sizes: dict[str, int], device: Any, phase: Phase) -> Plan:
+        """The plan of a phase, found once for each sizes and device."""
+        key = id(sizes), device, id(phase)
         if key not in self._plans:
-            found = frozenset(name for launch in self.once for name in launch.writes)
-            if kind == "once":
-                self._plans[key] = (self._plan(self.once, sizes, frozenset(), found),)
-            elif kind == "parts" and self.parts is not None:
-                left = found | {name for launch in self.parts.forward for name in launch.writes}
-                forward = self._plan(self.parts.forward, sizes, found, self.parts.crossing)
-                self._plans[key] = forward, self._plan(self.parts.backward, sizes, left, frozenset())
-            else:
-                self._plans[key] = (self._plan(self.launches, sizes, found, frozenset()),)
+            self._plans[key] = self._plan(phase, sizes)
         return self._plans[key]
 
-    def _plan(
-        self, launches: Sequence[Launch], sizes: Mapping[str, int], there: frozenset[str], kept: frozenset[str]
-    ) -> Plan:
-        """The plan of launches: arrays that are `there` were made before, those `kept` are needed after."""
-        got = {*self.program.kept, *there}
-        used = sorted({name for launch in launches for name in launch.arguments if name in self.code.made})
-        own = [name for name in used if name not in got]
-        placed = place(lifetimes(own, launches, kept), {n: buffer_bytes(self._buffers[n], sizes) for n in own})
-        shapes = {n: shape_of(self._buffers[n], sizes) for n in used if n in self.program.kept and n not in there}
+    def _plan(self, phase: Phase, sizes: Mapping[str, int]) -> Plan:
+        layout = Layout.of(self.program, phase, sizes)
         ready = [
             (self.program.function_of(launch), grid, launch)
-            for launch in launches
+            for launch in phase.launches
             if (grid := (launch.blocks.value(sizes), launch.columns))[0]  # CUDA refuses a grid of none
         ]
         numbers = {name: size for name, size in sizes.items() if name not in self._buffers}
-        return Plan.of(ready, numbers, offsets=placed.offsets, total=placed.total, shapes=shapes)
+        placed = layout.placed
+        return Plan.of(ready, numbers, offsets=placed.offsets, total=placed.total, shapes=layout.shapes)
 
     def _arena(self, plan: Plan, sizes: Mapping[str, int], device: Any) -> Tensor:
         """The memory of what nobody gets; raises InputError, with the largest arrays, where there is not so much."""

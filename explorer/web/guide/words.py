@@ -30,6 +30,8 @@ PASSES: Mapping[str, str] = {
     "hoist": "Moves what does not change in a loop in front of it.",
     "share_rows": "Reads a table's row once where several loops want it.",
     "pack": "Stores scalars of a row as columns of the vector that is read with them (Hector §6).",
+    "pad": "Lays the rows of arrays between kernels further apart, to begin at vectors, sectors or lines (PIGEON"
+    " §3.1.3).",
     "in_place": "Sums in the output itself what was only going to be copied there.",
     "decouple": "Splits loops into lookups for the access unit and compute for the execute unit (Ember §6.2).",
     "accumulate_streams": "Reads the length of a segment instead of two offsets (Ember §7.4).",
@@ -41,7 +43,7 @@ PASSES: Mapping[str, str] = {
     "address_streams": "Sends one address in place of several indices (Ember §7.3).",
     "align_queues": "Counts positions and pads scalars, so that no vector lies across two lines (Ember §7.3).",
     "separate": "Takes the structured program apart into access code and execute code (Ember §6.3).",
-    "unpack": "Gives packed scalars arrays of their own until their kernels are scheduled.",
+    "unpack": "Gives packed scalars arrays of their own, without padding, until their kernels are scheduled.",
     "split_products": "Gives products of rows and matrices kernels of their own (Hector §3.3).",
     "schedule": "Says who does each iteration on a GPU, where tiles live and what waits for what.",
     "generate_cuda": "Writes the scheduled kernels as CUDA C++.",
@@ -62,6 +64,8 @@ OPTIONS: Mapping[str, str] = {
     "interchange": "Permits loops to be exchanged, so that matrices are read along their rows.",
     "online": "Permits a softmax in one visit of its elements.",
     "pack": "Permits attention to be a further column of the message, in one array (Hector §6).",
+    "pad": "Rows that kernels make for one another begin at multiples of so many numbers: 4 are a vector, 8 a sector,"
+    " 32 a line of a cache (PIGEON §3.1.3).",
     "encoding": "How kernels find an edge's destination or a nonzero's row: read, or searched for (PIGEON §3.3.5).",
     "inspect": "What a GPU's kernels find out about a batch or graph at run time, to group what is alike (cuKE §VI).",
     "inspect_edges": "Edges of a chunk: cuKE's C.",
@@ -131,6 +135,8 @@ _MODULE = {
     "inverse": "The array is derived: where each element of another one stands.",
     "product": "An array as long as a product of sizes.",
     "packed": "The array's rows have so many numbers of its own, then one of each array that is named.",
+    "stride": "So many numbers lie from where a row begins to where the next one does: what is behind its own is"
+    " padding.",
     "of": "Between a size and what it is the size of.",
 }
 _STREAMS = {

@@ -39,6 +39,7 @@ def give(most_panes: int) -> None:
         chunk_sizes=settings.CHUNK_SIZES,
         chunk_switches=settings.CHUNK_SWITCHES,
         switches=settings.SWITCHES,
+        pad=settings.PAD,
         sum_choices=settings.SUM_CHOICES,
         sum_switches=settings.SUM_SWITCHES,
         levels=settings.LEVELS,

@@ -22,7 +22,8 @@ def modules(draw: Draw) -> Module:
     programs = draw(st.lists(draw(st.sampled_from([kernels(), slc_programs(), dlc_programs()])), max_size=3))
     gradients = draw(st.lists(st.tuples(st.sampled_from(HINTS), st.sampled_from(HINTS)), max_size=2))
     hints = st.sampled_from(HINTS)
-    rows = st.builds(Packing, hints, st.one_of(hints, st.integers(1, 9)), st.lists(hints, min_size=1).map(tuple))
+    scalars = st.lists(hints).map(tuple)
+    rows = st.builds(Packing, hints, st.one_of(hints, st.integers(1, 9)), scalars, st.integers(0, 99))
     packed = tuple(draw(st.lists(rows, max_size=2)))
     return Module(
         name=draw(hints),

@@ -130,7 +130,7 @@ def test_gradients(name, options):
 def test_two_scalars_of_a_row(size):
     text = TWO_SCALARS.format(size=size)
     compilation = compiled(text, options={"pack": True, "reorder": False}, on_demand=True)
-    ((vectors, _, scalars),) = compilation.stages["loops"].program.packed
+    ((vectors, _, scalars, _),) = compilation.stages["loops"].program.packed
     assert len(scalars) == 2
     assert buffers(compilation)[vectors][-1] == (16 if size == 12 else 11)
     inputs = drawn(compilation, tiny_graph())
@@ -168,7 +168,7 @@ def test_what_another_kernel_writes_stays_apart():
 def test_a_result_is_packed_with_nothing():
     compilation = layer("rgat", grad=True, pack=True)
     module = compilation.stages["loops"].program
-    packed = {name for vectors, _, scalars in module.packed for name in (vectors, *scalars)}
+    packed = {name for vectors, _, scalars, _ in module.packed for name in (vectors, *scalars)}
     assert packed
     assert packed.isdisjoint(module.kept)
 

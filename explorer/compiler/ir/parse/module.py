@@ -121,8 +121,14 @@ class _ModuleBuilder(Builder):
     def packings(self, meta: Meta, *rows: Packing) -> Packings:
         return Packings(rows)
 
-    def packing(self, meta: Meta, vectors: str, length: Extent, *scalars: str) -> Packing:
-        return Packing(vectors, length, scalars)
+    def packing(self, meta: Meta, vectors: str, length: Extent, scalars: tuple[str, ...], stride: int = 0) -> Packing:
+        return Packing(vectors, length, scalars, stride)
+
+    def columns(self, meta: Meta, *names: str) -> tuple[str, ...]:
+        return names
+
+    def stride(self, meta: Meta, numbers: int) -> int:
+        return numbers
 
     def gradient(self, meta: Meta, tensor: str, buffer: str) -> tuple[str, str]:
         return tensor, buffer

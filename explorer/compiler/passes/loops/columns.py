@@ -1,12 +1,14 @@
-"""Where packed arrays lie: an array of vectors [*rows, length] with scalars [*rows] as columns behind them.
+"""Where packed and padded arrays lie: an array of vectors [*rows, length] with scalars [*rows] as columns behind them.
 
 The vectors' elements stay where they are in a row. Rows are padded to the alignment that they had, up to 16 bytes, so
-that what was loaded as vectors still can be: rows of 64 numbers and one more are 68 apart.
+that what was loaded as vectors still can be: rows of 64 numbers and one more are 68 apart. A layout may have a longer
+stride of its own (`pad`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import gcd
 from typing import Any, TypeVar
 
@@ -14,6 +16,7 @@ from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.module import Packing
 from explorer.compiler.ir.node import Extent, rewrite
+from explorer.compiler.passes.graph.storage import SECTOR
 from explorer.compiler.target import VECTOR
 
 AnyKernel = TypeVar("AnyKernel", loops.Kernel, kernels.ScheduledKernel)
@@ -25,8 +28,15 @@ def stride(length: int, scalars: int) -> int:
     return -(-(length + scalars) // alignment) * alignment
 
 
+def sectors(filled: int, apart: int) -> Fraction:
+    """The sectors that a row of so many numbers touches, on the mean over rows that begin so many numbers apart."""
+    begins = [row * apart % SECTOR for row in range(SECTOR)]  # the next row begins in a sector as the first one does
+    return Fraction(sum(-(-(begin + filled) // SECTOR) for begin in begins), SECTOR)
+
+
 def in_columns(kernel: AnyKernel, packings: Sequence[Packing]) -> AnyKernel:
-    """A kernel whose accesses of packed scalars are of columns, and whose arrays of vectors have these."""
+    """A kernel whose accesses of packed scalars are of columns, and whose arrays of vectors have these, and the
+    layouts' strides."""
     for packing in packings:
         kernel = _with_rows(kernel, packing)
     return kernel
@@ -51,9 +61,8 @@ def _with_rows(kernel: AnyKernel, packing: Packing) -> AnyKernel:
 
     rows: tuple[Extent, ...] = own[0].extents[:-1] if own[0].name == vectors else own[0].extents
     written = any(buffer.kind == "output" for buffer in own)
-    packed = replace(
-        own[0], name=vectors, kind="output" if written else own[0].kind, extents=(*rows, stride(length, len(columns)))
-    )
+    apart = packing.stride or stride(length, len(columns))
+    packed = replace(own[0], name=vectors, kind="output" if written else own[0].kind, extents=(*rows, apart))
     # In the place of the first of them: outputs stand behind what is read, in the order in which they are made.
     first = next(buffer for buffer in own if buffer.kind == packed.kind)
     buffers = (

@@ -13,7 +13,6 @@ reads the scalar has to read the vector at the same row, for the scalar alone wo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
@@ -21,7 +20,7 @@ from explorer.compiler.ir.module import Module, Packing
 from explorer.compiler.ir.node import Atom, walk
 from explorer.compiler.passes.graph.storage import SECTOR
 from explorer.compiler.passes.loops.cleared import sums_in_place
-from explorer.compiler.passes.loops.columns import in_columns, stride
+from explorer.compiler.passes.loops.columns import in_columns, sectors, stride
 from explorer.compiler.report import Report
 from explorer.compiler.target import FLOAT_BYTES
 
@@ -156,17 +155,11 @@ def _placed(packing: Packing, made: Mapping[str, _Made]) -> str:
 def _cost(packing: Packing, made: Mapping[str, _Made]) -> str:
     """What a row takes to gather, in sectors on the mean over all rows, and in memory, with what is padding."""
     length, scalars = made[packing.vectors].kernel.size(packing.length), len(packing.scalars)
-    apart = _sectors(length, length) + scalars
-    together = _sectors(length + scalars, stride(length, scalars))
+    apart = sectors(length, length) + scalars
+    together = sectors(length + scalars, stride(length, scalars))
     taken, padding = stride(length, scalars), stride(length, scalars) - length - scalars
     return (
         f"A row gathered from one array touches {float(together):g} sectors of {SECTOR * FLOAT_BYTES} bytes, "
         f"from {1 + scalars} arrays {float(apart):g}; {padding * FLOAT_BYTES} of its {taken * FLOAT_BYTES} bytes "
         "are padding"
     )
-
-
-def _sectors(filled: int, apart: int) -> Fraction:
-    """The sectors that a row of so many numbers touches, on the mean over rows that begin so many numbers apart."""
-    begins = [row * apart % SECTOR for row in range(SECTOR)]  # the next row begins in a sector as the first one does
-    return Fraction(sum(-(-(begin + filled) // SECTOR) for begin in begins), SECTOR)

@@ -1,4 +1,4 @@
-"""Takes columns of packed arrays out again, for schedules: these tell what is written and read apart by its array.
+"""Takes columns and padding of arrays out again, for schedules: these tell what is written and read apart by its array.
 
 What is scheduled is packed at the end, as the module says that its loops are (`pack`): a layout leaves the schedule as
 it is, as Hector's templates know layouts from their accesses alone (§3.2.5).
@@ -16,7 +16,7 @@ from explorer.compiler.report import Report
 
 
 def unpack(program: loops.Kernel | Module, report: Report) -> loops.Kernel | Module:
-    """The program with every packed scalar in an array of its own, and told so."""
+    """The program with every packed scalar in an array of its own, and every row as long as it is; and told so."""
     if not isinstance(program, Module) or not program.packed:
         return program
     kernels: list[Any] = list(program.programs)
@@ -25,7 +25,8 @@ def unpack(program: loops.Kernel | Module, report: Report) -> loops.Kernel | Mod
         stores = [node for body in bodies for statement in body for node in walk(statement)]
         order = [loops.array_of(node) for node in stores if isinstance(node, (loops.Store, loops.Accumulate))]
         kernels = [_with_arrays(kernel, body, packing, order) for kernel, body in zip(kernels, bodies, strict=True)]
-        report.did(f"{', '.join(packing.scalars)} out of {packing.vectors} until it is scheduled")
+        taken = f"{', '.join(packing.scalars)} out" if packing.scalars else "padding out"
+        report.did(f"{taken} of {packing.vectors} until it is scheduled")
     return replace(program, programs=tuple(kernels))
 
 

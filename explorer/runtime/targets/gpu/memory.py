@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
-from explorer.compiler.codegen.text import Launch
+from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.loops import Buffer
 from explorer.runtime.data.triples import InputError
 
@@ -32,6 +33,15 @@ class Placement:
 
     offsets: Mapping[str, int]
     total: int
+
+
+def sizes_of(code: Code, extents: Mapping[Any, int]) -> dict[str, int]:
+    """The sizes of all extents that a code's arrays and launches have, and its counts, where those of what is given are
+    these."""
+    sizes = {str(name): int(size) for name, size in extents.items()}
+    for name, count in code.counts:
+        sizes[name] = count.value(sizes)
+    return sizes
 
 
 def buffer_bytes(buffer: Buffer, extents: Mapping[str, int]) -> int:

@@ -27,7 +27,7 @@ from explorer.runtime.data.triples import InputError
 from explorer.runtime.liveness import kept_to_the_end
 from explorer.runtime.targets.gpu.cuda_graph import Replayed, Span
 from explorer.runtime.targets.gpu.device import available_bytes, cupy_module, current_device, faults
-from explorer.runtime.targets.gpu.memory import apart, buffer_bytes, check_fits, lifetimes, place, shape_of
+from explorer.runtime.targets.gpu.memory import apart, buffer_bytes, check_fits, lifetimes, place, shape_of, sizes_of
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
@@ -63,8 +63,12 @@ class GpuProgram:
     @classmethod
     def of(cls, compilation: Compilation) -> GpuProgram:
         """A compilation's kernels. Raises InputError where it has none."""
-        stage = compilation.stages["ptx"] if compilation.stages["ptx"].available else compilation.stages["cuda"]
-        program = compilation.stages["loops"].program
+        return cls.of_stage(compilation, "ptx" if compilation.stages["ptx"].available else "cuda")
+
+    @classmethod
+    def of_stage(cls, compilation: Compilation, name: str) -> GpuProgram:
+        """Those of one stage: of `cuda`, nothing is compiled to machine code. Raises InputError where it has none."""
+        stage, program = compilation.stages[name], compilation.stages["loops"].program
         if not isinstance(stage.program, Code):
             raise InputError(f"there is no program for a GPU: {stage.reason}")
         if not isinstance(program, Kernel | Module):
@@ -95,9 +99,7 @@ class GpuProgram:
 
         Kernels that need run but once run here, so the arrays of indices that they read must stay as they are.
         """
-        sizes = {str(name): int(size) for name, size in extents.items() if isinstance(name, str)}
-        for name, count in self.code.counts:
-            sizes[name] = count.value(sizes)
+        sizes = sizes_of(self.code, {name: size for name, size in extents.items() if isinstance(name, str)})
         check_extents(sizes)
         given = [buffer for buffer in self.code.buffers if buffer.name in arrays]
         made = [buffer for buffer in self.code.buffers if buffer.name not in arrays]
