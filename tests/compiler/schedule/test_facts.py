@@ -124,7 +124,8 @@ def shifted(kernel: ScheduledKernel) -> Iterator[ScheduledKernel]:
 )
 def test_an_inspector_that_stores_other_numbers_is_found(model: str, shape: str) -> None:
     """By the rules, by what it states, or by those who read it: an element that nobody has written is no index."""
-    given = Case((ROOT / "examples" / "rgnn" / f"{model}.emb").read_text(), 8, 75, {})
+    size = 33 if model == "rgcn" else 8  # narrow rows have no inspector for those that are far
+    given = Case((ROOT / "examples" / "rgnn" / f"{model}.emb").read_text(), size, 75, {})
     case = prepared(given, compiled(given), shape)
     changed = 0
     for place, kernel in enumerate(case.kernels):

@@ -27,6 +27,7 @@ from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.nests import Body, only_loop
 from explorer.compiler.schedule.edit.statement_writer import Writer
 from explorer.compiler.schedule.fitting import nearest
+from explorer.compiler.schedule.lanes.mapping import LANES, Nest
 from explorer.compiler.schedule.warps.apart import Apart, apart
 
 RUN = Decision(
@@ -34,8 +35,11 @@ RUN = Decision(
     domain=(0, 1, 2, 4, 8, 16, 32),
     why="iterations of a loop inside, such as candidates, that a warp has where those of the batch keep few warps busy:"
     " each run computes again what is the triple's own; 0 for all of them",
-    source="the most that keep all multiprocessors busy",
+    source="the most that leave FULL times as many warps as keep all multiprocessors busy, measured on an H200",
 )
+FULL = 2
+"""With lanes that share a warp: TransE's 1,024 triples with 64 candidates of 32 numbers take 6.4 us in runs of 2, which
+are 8,192 warps, and 12.4 in runs of 16; of 512 25.3 in runs of 8 and 24.4 of 16, but TransF's 28 and 30 (H200)."""
 WORTH_TWO, LONG = 4, 16
 """How many times a batch must fit into the warps that keep a GPU busy, and how many iterations there must be, for a
 nest to be two kernels: a warp that is alone takes some 0.6 us an iteration (64 of them 0.044 ms, measured on an H200),
@@ -55,13 +59,13 @@ def in_runs(kernel: loops.Kernel, names: Names, report: Report) -> InRuns | None
     """The kernel with an iteration for each run; None where the batch is not known to be small, or no loop of its
     iterations can be cut."""
     loop, batch = only_loop(kernel), report.counts.batch
-    if batch is None or batch >= report.target.busy_warps:
+    if batch is None or loop is None or loop.extent != BATCH_EXTENT or BATCH_EXTENT in dict(kernel.sizes):
         return None
-    if loop is None or loop.extent != BATCH_EXTENT or BATCH_EXTENT in dict(kernel.sizes):
+    if batch >= _busy(kernel, loop, report):
         return None
     named = names.mark()
     found = apart(kernel, loop, names)
-    run = _chosen(kernel.name, found, batch, report) if found is not None else 0
+    run = _chosen(kernel, loop, found, report) if found is not None else 0
     if found is None or not run:
         names.back_to(named)
         return None
@@ -71,16 +75,22 @@ def in_runs(kernel: loops.Kernel, names: Names, report: Report) -> InRuns | None
     return _cut(found, runs, run, names)
 
 
-def _chosen(kernel: str, found: Apart, batch: int, report: Report) -> int:
+def _busy(kernel: loops.Kernel, loop: loops.For, report: Report) -> int:
+    """Iterations that keep all multiprocessors busy, of which a warp has as many as lanes have room for."""
+    lanes = min(LANES, 1 << (Nest(kernel, loop).vectors[1] - 1).bit_length())
+    return report.target.busy_warps * (LANES // lanes)
+
+
+def _chosen(kernel: loops.Kernel, loop: loops.For, found: Apart, report: Report) -> int:
     """How many iterations a run has; 0 for all, and where that is not asked."""
-    size, busy = _size(found), report.target.busy_warps
+    size, busy, batch = _size(found), _busy(kernel, loop, report), report.counts.batch or 0
     if found.left is not None and (batch * WORTH_TWO > busy or size < LONG):
         return 0
     fitting = tuple(run for run in map(int, RUN.domain) if not run or (run < size and size % run == 0))
     if len(fitting) == 1:
         return 0
-    usual = max((run for run in fitting if run and batch * (size // run) >= busy), default=fitting[1])
-    return nearest(kernel, RUN, usual, fitting, report, f"{_last(found.kernel).variable} has {size} iterations")
+    usual = max((run for run in fitting if run and batch * (size // run) >= FULL * busy), default=fitting[1])
+    return nearest(kernel.name, RUN, usual, fitting, report, f"{_last(found.kernel).variable} has {size} iterations")
 
 
 def _size(found: Apart) -> int:
