@@ -1,5 +1,6 @@
 """What tuning gains on a GPU, shape by shape: the default of an older commit, today's, the model's first choice without
-a trial, and the best of so many trials.
+a trial, which is today's default where it is not confident, what it expects to be the fastest however little that
+promises, and the best of so many trials.
 
     python -m benchmarks.tuned [--before CHECKOUT] [--only NAME,...] [--trials 32] [--seconds 540]
 
@@ -30,7 +31,7 @@ from explorer.checkout import CHECKOUT
 from explorer.runtime.run import RunRequest, set_up
 from explorer.runtime.targets.gpu.device import current_device, missing
 from explorer.runtime.tuning import DEFAULT_TRIALS, Tuning
-from explorer.tuner.search import Trials, guided
+from explorer.tuner.search import Trials, first_choice, guided
 from explorer.tuner.tune.on_gpu import DeviceBench, bench
 
 BY_NAME_ONLY = "needs a GPU"
@@ -43,9 +44,10 @@ HALF_S = 1.5
 SHAPE_S = 120
 """Seconds that a shape may take at most."""
 OLD_MAIN = "import sys; from explorer.cli import main; sys.exit(main(sys.argv[1:]))"
-COLUMNS = ("before", "usual", "first", "best")
-"""What is timed of a shape: the older commit's default, today's, the first choice, and the best that was found."""
-RATIOS = (("before", "best"), ("before", "first"), ("usual", "first"), ("usual", "best"))
+COLUMNS = ("before", "usual", "first", "likely", "best")
+"""What is timed of a shape: the older commit's default, today's, the first choice, what is expected to be the fastest,
+and the best that was found."""
+RATIOS = (("before", "best"), ("before", "first"), ("before", "likely"), ("usual", "best"))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -131,7 +133,7 @@ def request_of(shape: Shape, folder: Path) -> RunRequest:
 
 def measured(shape: Shape, arguments: argparse.Namespace) -> dict[str, Any]:
     """A shape searched, and what it is asked about timed by turns: medians in ms by COLUMNS, how many points there
-    were, and the first choice and the best as they differ from today's default. Raises ValueError where a result is
+    were, and what was chosen as it differs from today's default. Raises ValueError where a result is
     wrong."""
     made = bench(set_up(request_of(shape, arguments.made)), Tuning(trials=arguments.trials))
     while True:
@@ -157,9 +159,10 @@ def _value(device: DeviceBench, point: int) -> float:
 def _timed(shape: Shape, arguments: argparse.Namespace, device: DeviceBench, trials: Trials) -> dict[str, Any]:
     points, usual = device.points, device.points.usual
     predicted = device.predicted
-    chosen = {"usual": usual, "first": usual if predicted is None else int(np.argmin(predicted)), "best": trials.best}
-    if chosen["first"] not in trials.times:
-        device.tried(chosen["first"])  # which compiles it
+    likely = usual if predicted is None else int(np.argmin(predicted))
+    chosen = {"usual": usual, "first": first_choice(points, predicted), "likely": likely, "best": trials.best}
+    if likely not in trials.times:
+        device.tried(likely)  # which compiles it
     first = _by_turns(device, chosen)
     samples = {"before": older(shape, arguments)} if arguments.before else {}
     second = _by_turns(device, chosen)

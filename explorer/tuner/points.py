@@ -79,6 +79,11 @@ class Points:
             gene.key: gene.values[place] for gene, place in zip(self.genes, row.tolist(), strict=True) if place >= 0
         }
 
+    @property
+    def departing(self) -> NDArray[np.int64]:
+        """In how many genes points differ from the usual one, [points]."""
+        return np.asarray((self.ordinals != self.ordinals[self.usual]).sum(1), np.int64)
+
     def options_at(self, point: int) -> dict[str, Value]:
         """Those that are options of the model."""
         return {key: value for key, value in self.at(point).items() if "." not in key}

@@ -75,6 +75,19 @@ class Trials:
         return mask
 
 
+CONFIDENT = 1.2
+"""How many times as fast as the usual point a model's first choice is predicted to be, at least, to be taken without a
+trial: of the recorded spaces, left out alone or with their kernel, two are, and all of those gain (1.07 to 1.35)."""
+
+
+def first_choice(points: Points, predicted: Predicted) -> int:
+    """The point that a model takes with no trial at all: what it expects to be the fastest, where it is CONFIDENT."""
+    if predicted is None:
+        return points.usual
+    likely = int(np.argmin(predicted))
+    return likely if predicted[points.usual] > CONFIDENT * predicted[likely] else points.usual
+
+
 class Search(Protocol):
     """One of this module's."""
 

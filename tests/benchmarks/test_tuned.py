@@ -106,7 +106,7 @@ def test_a_search_word_that_fits_no_shape_is_refused(capsys: pytest.CaptureFixtu
 
 
 def test_means_are_of_the_shapes_or_of_the_rows(tmp_path: Path) -> None:
-    of = {"before": 4.0, "usual": 2.0, "first": 4.0, "best": 1.0}
+    of = {"before": 4.0, "usual": 2.0, "first": 4.0, "likely": 8.0, "best": 1.0}
     found = [{"shape": shape.name, "ms": of} for shape in (SHAPES[0], ROWS[0])]
     found.append({"shape": SHAPES[1].name, "ms": {**of, "best": 0.25}})
     assert tuned.ratios(found[:1]) == pytest.approx([4.0, 1.0, 0.5, 2.0])

@@ -17,7 +17,7 @@ from explorer.tuner.held_out import NEAR, TRIALS, HeldOut, bar_of, departures, h
 from explorer.tuner.model.quality import first_choice, pearson
 from explorer.tuner.recorded import Recorded
 from explorer.tuner.replay import Replays, budget_of, replayed
-from explorer.tuner.search import at_random, guided
+from explorer.tuner.search import CONFIDENT, at_random, guided
 
 NAMES = shipped.names()
 FEW = {
@@ -163,6 +163,14 @@ def test_no_bar_keeps_the_models_first_choice_from_losing(file: str, more: int) 
     assert kept.losses == 0
     assert len(departures(found).gains) == 3 + more
     assert departures(found).losses == 1
+
+
+@pytest.mark.parametrize("file", [shipped.LEFT_OUT, shipped.KERNEL_LEFT_OUT])
+def test_a_confident_first_choice_gains(file: str) -> None:
+    """What is taken without a trial; the bar was chosen on these spaces."""
+    taken = departures([first_choice_of(name, file) for name in NAMES], CONFIDENT)
+    assert taken.gains.keys() == {"spmm-max/dense-16", "spmm/dense-32"}
+    assert taken.losses == 0
 
 
 def test_no_rule_can_gain_what_is_asked_of_a_first_choice() -> None:

@@ -19,6 +19,7 @@ from explorer.tuner.search import (
     Trials,
     as_predicted,
     at_random,
+    first_choice,
     genetic,
     guided,
     sampled,
@@ -202,3 +203,22 @@ def test_no_trial_begins_that_may_not_end_in_time(monkeypatch: pytest.MonkeyPatc
         trials.take(2)
     assert trials.was_late
     assert trials.take(0) == 0.0, "what was tried costs nothing"
+
+
+def test_a_first_choice_departs_from_the_usual_point_where_much_is_promised() -> None:
+    points, _ = synthetic()
+    expected = np.ones(len(points))
+    expected[7] = 0.9
+    assert first_choice(points, expected) == points.usual
+    expected[7] = 0.8
+    assert first_choice(points, expected) == 7
+    assert first_choice(points, None) == points.usual
+
+
+def test_points_are_told_apart_by_how_far_they_depart() -> None:
+    points, _ = synthetic()
+    usual, departing = points.at(points.usual), points.departing
+    assert departing[points.usual] == 0
+    for point in (1, 100, len(points) - 1):
+        own = points.at(point)
+        assert departing[point] == sum(own.get(key) != value for key, value in usual.items())

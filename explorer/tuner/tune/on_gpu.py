@@ -46,6 +46,7 @@ PREDICTED = (
     "{unseen}; it was trained on spaces of schedules that were measured whole on an H100. The search corrects it by"
     " what it has timed."
 )
+NEARER = 1e-6
 UNSEEN = ", and does not look at {names}, which also vary"
 UNTOLD = (
     "Nothing predicts these times: nothing can be told of this data's lists, or of how often its rows are picked. The"
@@ -232,7 +233,8 @@ def predicted_of(points: Points, inputs: Mapping[str, Any], sizes: Mapping[str, 
         return None, UNTOLD
     names = ", ".join(unseen(points))
     by = PREDICTED.format(unseen=UNSEEN.format(names=names) if names else "")
-    return expected(Model.load(), choices_of(points, told, sizes)), by
+    found = expected(Model.load(), choices_of(points, told, sizes))
+    return found * (1 + NEARER * points.departing), by  # of points that it cannot tell apart, first the usual values
 
 
 def points_of(setup: Setup, tuning: Tuning) -> Points:
