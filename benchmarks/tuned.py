@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
         found[-1].setdefault("seconds", 0.0)
         print(json.dumps(found[-1]), flush=True)
     print(table(found))
-    return 1 if any("error" in each for each in found) else 0
+    return 1 if any({"error", "older"} & each.keys() for each in found) else 0
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -164,12 +164,22 @@ def _timed(shape: Shape, arguments: argparse.Namespace, device: DeviceBench, tri
     if likely not in trials.times:
         device.tried(likely)  # which compiles it
     first = _by_turns(device, chosen)
-    samples = {"before": older(shape, arguments)} if arguments.before else {}
+    samples, failed = _older(shape, arguments)
     second = _by_turns(device, chosen)
     samples |= {name: [*first[name], *second[name]] for name in chosen}
     apart = {name: _differing(points.at(point), points.at(usual)) for name, point in chosen.items() if point != usual}
     medians = {name: float(np.median(own)) for name, own in samples.items()}
-    return {"ms": medians, "points": len(points), "trials": len(trials.order), "choices": apart}
+    return {"ms": medians, "points": len(points), "trials": len(trials.order), "choices": apart, **failed}
+
+
+def _older(shape: Shape, arguments: argparse.Namespace) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """The older default's samples, or why there are none, without which the others are told all the same."""
+    if not arguments.before:
+        return {}, {}
+    try:
+        return {"before": older(shape, arguments)}, {}
+    except ValueError as error:
+        return {}, {"older": str(error)}
 
 
 def _by_turns(device: DeviceBench, chosen: Mapping[str, int]) -> dict[str, list[float]]:
@@ -202,7 +212,7 @@ def older(shape: Shape, arguments: argparse.Namespace) -> list[float]:
     ended = subprocess.run(
         [sys.executable, "-c", OLD_MAIN, *words],
         cwd=before,
-        env={**os.environ, "PYTHONPATH": str(before)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(before), os.environ.get("PYTHONPATH"))))},
         capture_output=True,
         text=True,
         check=False,

@@ -66,8 +66,20 @@ def test_a_shape_has_times_of_all_contenders(tmp_path: Path) -> None:
 
 def test_an_older_default_that_is_wrong_has_no_time(tmp_path: Path) -> None:
     given = ["--before", str(older(tmp_path, right=False)), "--trials", "2", "--made", str(tmp_path)]
-    with pytest.raises(ValueError, match="older default"):
-        tuned.measured(SMALL, tuned.parse(given))
+    found = tuned.measured(SMALL, tuned.parse(given))
+    assert set(found["ms"]) == {*tuned.COLUMNS} - {"before"}, "the others are told all the same"
+    assert "older default" in found["older"]
+    assert f"| {SMALL.name} | - |" in tuned.table([{"shape": SMALL.name, **found}])
+
+
+def test_an_older_checkout_has_what_this_process_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    log = tmp_path / "asked"
+    (checkout := older(tmp_path) / "explorer" / "cli.py").write_text(
+        f"import os\ndef main(words):\n    open({str(log)!r}, 'w').write(os.environ['PYTHONPATH'])\n    return 1\n"
+    )
+    tuned.measured(SMALL, tuned.parse(["--before", str(checkout.parents[1]), "--trials", "2", "--made", str(tmp_path)]))
+    assert log.read_text() == f"{checkout.parents[1]}:/elsewhere"
 
 
 def test_a_contender_that_is_wrong_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
