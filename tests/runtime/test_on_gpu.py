@@ -266,7 +266,7 @@ def test_a_score_is_compiled_for_its_batch_unless_a_reader_was_shown_another_pro
     few = {**CASES["score"], "on": "gpu", "options": {"negatives": "tail:8"}}
     shown = explorer.compile(SCORE, sizes={"D": 4}, options=few["options"], on_demand=True).stages["cuda"].digest
     assert cut(few)
-    assert not cut({**few, "batch": 5_000})
+    assert not cut({**few, "batch": 5_000, "sizes": {"D": 128}})
     assert not cut({**few, "compiled": {"program": shown}})
     for compiled in (None, {"program": shown}):
         *_, last = run("score", options=few["options"], compiled=compiled)
