@@ -135,7 +135,7 @@ def by_time(kernels: Sequence[Kernel], metric: str) -> float | None:
     """A metric weighted by the kernels' times; None where no kernel has it."""
     known = [kernel for kernel in kernels if {TIME, metric} <= kernel.values.keys()]
     weighted = sum(kernel.values[metric] * kernel.values[TIME] for kernel in known)
-    return weighted / total_ms(known) if known else None
+    return weighted / total_ms(known) if known and total_ms(known) else None
 
 
 def total_ms(kernels: Sequence[Kernel]) -> float:

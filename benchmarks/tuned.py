@@ -31,7 +31,7 @@ from explorer.checkout import CHECKOUT
 from explorer.runtime.run import RunRequest, set_up
 from explorer.runtime.targets.gpu.device import current_device, missing
 from explorer.runtime.tuning import DEFAULT_TRIALS, Tuning
-from explorer.tuner.search import Trials, first_choice, guided
+from explorer.tuner.search import Trials, confident_choice, guided
 from explorer.tuner.tune.on_gpu import DeviceBench, bench
 
 BY_NAME_ONLY = "needs a GPU"
@@ -160,7 +160,7 @@ def _timed(shape: Shape, arguments: argparse.Namespace, device: DeviceBench, tri
     points, usual = device.points, device.points.usual
     predicted = device.predicted
     likely = usual if predicted is None else int(np.argmin(predicted))
-    chosen = {"usual": usual, "first": first_choice(points, predicted), "likely": likely, "best": trials.best}
+    chosen = {"usual": usual, "first": confident_choice(points, predicted), "likely": likely, "best": trials.best}
     if likely not in trials.times:
         device.tried(likely)  # which compiles it
     first = _by_turns(device, chosen)
@@ -232,6 +232,8 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
         if "error" in each:
             rows.append(f"{each['shape']}: {each['error']}")
             continue
+        if "older" in each:
+            rows.append(f"{each['shape']}: {each['older']}")
         times = [f"{each['ms'][name]:.4f}" if name in each["ms"] else "-" for name in COLUMNS]
         rows.append(f"| {each['shape']} | {' | '.join((*times, *_shown(ratios([each]))))} |")
     own = {shape.name for shape in ROWS}

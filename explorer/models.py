@@ -25,6 +25,8 @@ def fit_model(arguments: argparse.Namespace, data: str = "", batch: int | None =
     from explorer.runtime.runs.fitting import fit
     from explorer.runtime.runs.request import ModelRequest
 
+    if batch is not None and batch < 1:
+        raise BadInput(f"--batch takes a whole number from 1, not {batch}")
     text, schedule = read_model(arguments.file), read_schedule(arguments)
     sizes, options = read_sizes(arguments.set), read_options(arguments)
     asked = ModelRequest(text=text, name=arguments.name, sizes=sizes, options=options, schedule=schedule, data=data)

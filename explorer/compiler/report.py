@@ -149,6 +149,12 @@ class Report:
         choice = self._known.get(f"{self._kernels.get(kernel, kernel)}.{decision.name}")
         return choice.wanted if choice else None
 
+    def wants(self, kernel: str, decision: Decision) -> bool:
+        """Whether the policy wants anything but nothing of a decision, asked for or not."""
+        assert self.policy is not None
+        key = f"{self._kernels.get(kernel, kernel)}.{decision.name}"
+        return bool(self.policy.wanted(key, decision, lambda: decision.domain))
+
     def settle(self, kernel: str, decision: Decision, value: Value, reason: str = "") -> None:
         """That another value was taken than was chosen; and why, which is said if somebody wanted that."""
         choice = self._known[f"{self._kernels.get(kernel, kernel)}.{decision.name}"]

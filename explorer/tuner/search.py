@@ -80,7 +80,7 @@ CONFIDENT = 1.2
 trial: of the recorded spaces, left out alone or with their kernel, two are, and all of those gain (1.07 to 1.35)."""
 
 
-def first_choice(points: Points, predicted: Predicted) -> int:
+def confident_choice(points: Points, predicted: Predicted) -> int:
     """The point that a model takes with no trial at all: what it expects to be the fastest, where it is CONFIDENT."""
     if predicted is None:
         return points.usual

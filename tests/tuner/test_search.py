@@ -19,7 +19,7 @@ from explorer.tuner.search import (
     Trials,
     as_predicted,
     at_random,
-    first_choice,
+    confident_choice,
     genetic,
     guided,
     sampled,
@@ -205,14 +205,14 @@ def test_no_trial_begins_that_may_not_end_in_time(monkeypatch: pytest.MonkeyPatc
     assert trials.take(0) == 0.0, "what was tried costs nothing"
 
 
-def test_a_first_choice_departs_from_the_usual_point_where_much_is_promised() -> None:
+def test_a_confident_choice_departs_from_the_usual_point_where_much_is_promised() -> None:
     points, _ = synthetic()
     expected = np.ones(len(points))
     expected[7] = 0.9
-    assert first_choice(points, expected) == points.usual
+    assert confident_choice(points, expected) == points.usual
     expected[7] = 0.8
-    assert first_choice(points, expected) == 7
-    assert first_choice(points, None) == points.usual
+    assert confident_choice(points, expected) == 7
+    assert confident_choice(points, None) == points.usual
 
 
 def test_points_are_told_apart_by_how_far_they_depart() -> None:

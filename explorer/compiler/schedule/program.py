@@ -35,6 +35,7 @@ from explorer.compiler.schedule.distribute.split_sums import split_sums
 from explorer.compiler.schedule.distribute.unit_rows import clear_together, rows_of_one
 from explorer.compiler.schedule.edit.dead_code import without_unread
 from explorer.compiler.schedule.edit.guards import within_extents
+from explorer.compiler.schedule.fitting import nearest
 from explorer.compiler.schedule.gemm.outer_products import schedule_outer_products
 from explorer.compiler.schedule.gemm.strategy import Groupings, schedule_pairs, schedule_products
 from explorer.compiler.schedule.inspect.compressed import Compression
@@ -70,7 +71,7 @@ from explorer.compiler.schedule.strategies import (
 from explorer.compiler.schedule.together import named_apart, streaming, with_count
 from explorer.compiler.schedule.unread import say_unread
 from explorer.compiler.schedule.warps.iterations import warps
-from explorer.compiler.schedule.warps.runs import RUN, in_runs
+from explorer.compiler.schedule.warps.runs import RUN, InRuns, in_runs
 from explorer.compiler.schedule.warps.strategy import SHARED_BYTES, RowsTooLarge, schedule_warps
 from explorer.compiler.unsupported import Unsupported
 
@@ -420,21 +421,28 @@ class _Scheduling:
         """A warp an iteration of a nest, or where these are few and long, a run of one, and what is left of the nest;
         not that, where it cannot be shown to be right."""
         report, names = self.report, self.groupings.names
-        found = in_runs(kernel, names, report)
-        if found is None:
-            return warps(kernel, report, self.most_bytes, names)
-        said = report.mark()
+        said, named = report.mark(), names.mark()
+        found, why = in_runs(kernel, names, report), "no batch is known that is small, of a loop that ends an iteration"
+        if found is not None:
+            if steps := self._in_runs(kernel, found):
+                self.counts[found.count[0]] = found.count[1]
+                return (*steps, found.left) if found.left else steps
+            report.back_to(said)
+            names.back_to(named)
+            why = "runs cannot be shown to be right, or each would have its rows in the GPU's memory"
+        if found is not None or report.wants(kernel.name, RUN):
+            nearest(kernel.name, RUN, 0, (0,), report, why)
+        return warps(kernel, report, self.most_bytes, names)
+
+    def _in_runs(self, kernel: loops.Kernel, found: InRuns) -> tuple[Step, ...]:
+        """The kernels of a nest that has been cut into runs; none where they cannot be shown to be right."""
+        report, names = self.report, self.groupings.names
         try:
-            steps = _shown_right(kernel, warps(found.kernel, report, self.most_bytes, names), report)
+            made = warps(found.kernel, report, self.most_bytes, names, moving=False)
         except Unsupported as error:
             report.refused(f"{kernel.name} is not cut into runs: {error}")
-            steps = ()
-        if steps:
-            self.counts[found.count[0]] = found.count[1]
-            return (*steps, found.left) if found.left else steps
-        report.back_to(said)
-        report.settle(kernel.name, RUN, 0, "runs cannot be shown to be right")
-        return warps(kernel, report, self.most_bytes, names)
+            return ()
+        return _shown_right(kernel, made, report)
 
     def _counted(self, kernel: ScheduledKernel) -> ScheduledKernel:
         """A kernel with how many parts or runs there are, where it needs that."""

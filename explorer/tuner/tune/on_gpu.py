@@ -47,6 +47,7 @@ PREDICTED = (
     " what it has timed."
 )
 NEARER = 1e-6
+"""What a point is predicted to take longer for each gene in which it departs from the usual one."""
 UNSEEN = ", and does not look at {names}, which also vary"
 UNTOLD = (
     "Nothing predicts these times: nothing can be told of this data's lists, or of how often its rows are picked. The"

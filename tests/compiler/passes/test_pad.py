@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import memory
+from explorer.compiler.compilation import compile_model
 from explorer.compiler.ir.module import Packing
 from explorer.compiler.ir.parse.kernels import parse_scheduled
 from explorer.compiler.ir.parse.module import parse_module
@@ -87,6 +88,18 @@ def test_the_text_says_what_is_padded():
     text = odd(pad=8).stages["loops"].text
     assert text.split("\n")[0].endswith("packed v25 = [G] stride 48, v23 = [F] stride 48")
     assert parse_module(text).packed == (Packing("v25", "G", (), 48), Packing("v23", "F", (), 48))
+
+
+@pytest.mark.parametrize("stride", [4, 40])
+def test_rows_that_are_edited_to_overlap_are_refused(stride):
+    """Their last elements would be read where the next row begins, or not at all."""
+    loops = odd(pad=8).stages["loops"].text
+    text, options = EXAMPLE["rgat"].read_text(), {"pad": 8}
+    edited = {"loops": loops.replace("v25 = [G] stride 48", f"v25 = [G] stride {stride}")}
+    found = compile_model(text, sizes=ODD, options=options, edited=edited, on_demand=True)
+    (edit,) = found.edits
+    assert edit.verdict.status == "refused"
+    assert f"rows of v25 hold 41 numbers, and begin {stride} apart" in edit.verdict.message
 
 
 def test_a_packed_row_is_padded_with_its_columns():

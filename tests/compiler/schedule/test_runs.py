@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -191,3 +193,18 @@ def test_a_dim_that_is_called_as_a_batch_is_none() -> None:
     text = TRANSE.replace("D", "B")
     few, unknown = (compiled(text, "tail:16", batch).stages["kernels"].text for batch in (3, None))
     assert few == unknown
+
+
+def test_rows_that_no_block_has_room_for_are_not_kept_for_every_run() -> None:
+    """3 triples with 64 candidates would have 64 times the rows in the GPU's memory."""
+    wide = compiled(TRANSH, "tail:64", 3, 40_000)
+    assert runs(wide) == {"TransH.run": 0}
+    made = {buffer.extents[0] for kernel in kernels_of(wide) for buffer in kernel.buffers if buffer.kind == "output"}
+    assert made == {"B"}
+
+
+@pytest.mark.parametrize("batch", [None, 10**6])
+def test_a_run_that_is_asked_for_in_vain_says_why(batch: int | None) -> None:
+    found = compiled(TRANSE, "tail:64", batch, schedule={"TransE_L2.run": 4})
+    assert runs(found) == {"TransE_L2.run": 0}
+    assert "no batch is known that is small" in json.dumps(found.to_json()["stages"])

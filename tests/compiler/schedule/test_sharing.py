@@ -151,3 +151,22 @@ def test_a_block_that_merges_has_room_for_its_states() -> None:
     report = report_of(kernel, {"merge_warps": 32})
     assert checked(schedule_nonzeros(kernel, report), report)[-1].threads == 32 * 8  # of 4 KB each
     assert chosen(report)["merge_warps"] == 8
+
+
+def test_what_is_asked_of_rows_comes_before_what_is_usual_of_short_ones() -> None:
+    """Tiles of elements are of one row, and rows that are marked as popular are gathered by nonzeros."""
+    kernel = kernel_of("sls", 16)
+    report = report_of(kernel, {"preload": 64}, {"bags": 131_072, "rows": 1_000, "entries": 524_288})
+    assert schedule_rows(kernel, report)
+    assert (chosen(report)["preload"], chosen(report)["sharing"]) == (64, 8)
+    text, counts = (EXAMPLES / "spmm.emb").read_text(), {"rows": 170_000, "cols": 170_000, "nonzeros": 1_200_000}
+    taken = compile_model(text, sizes={"D": 8}, counts=counts, options={"popular": True}, on_demand=True).schedule
+    assert (taken["SpMM_0.strategy"], taken["SpMM_0.popular"]) == ("nonzeros", True)
+
+
+def test_sharing_that_cannot_be_says_why() -> None:
+    kernel = kernel_of("sls", 128)
+    report = report_of(kernel, {"sharing": 8})
+    assert schedule_rows(kernel, report)
+    assert chosen(report)["sharing"] == 1
+    assert any("no groups of a warp's lanes can share its rows" in each for each in report.refusals)

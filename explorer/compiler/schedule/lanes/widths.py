@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.options import LANE_WIDTHS
+from explorer.compiler.passes.graph.storage import SECTOR
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, heads_of, spread_rows
 
@@ -18,13 +19,11 @@ ROW_LANES = Decision(
     domain=WIDTHS,
     why="lanes that share a row (kLaneWidth): more read more of it side by side, fewer have more rows at a time",
     source="G-Sparse §III-B-c; usually as many as a row has vectors, up to a warp, but for short segments as few as"
-    " have WAITED floats to wait for each, and where a lane keeps nothing no more than a line of memory needs",
+    " have 16 floats to wait for each, and where a lane keeps nothing no more than a line of memory needs",
 )
 WAITED = 16
 """Floats of gathered rows that a lane may wait for before more lanes share a row. On an H200, bags of one row of 128
 take 38 us by 8 lanes each and 45 by 32, of 48 20 by 4 and 25 by 16; nonzeros of 41 columns 130 by 16 and 164 by 32."""
-SECTOR = 8
-"""Floats that memory reads together, at least."""
 
 
 def fewest_waiting(nest: Nest, loads: int) -> int:

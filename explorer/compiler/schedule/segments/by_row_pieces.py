@@ -1,12 +1,13 @@
-"""Row pieces: a warp has one row at a time, from its first element to where elements are cut.
+"""Row pieces: a warp, or some of its lanes, has one row at a time, from its first element to where elements are cut.
 
 Where a piece of elements has many short rows, whoever has it does them one after another, and all wait for the slowest
-piece. Here each row has a warp of its own for its first elements, and every place where elements are cut has one for
-the row that is cut there: a warp never has more than one row, nor more than a piece's elements. What there is of rows
+piece. Here each row has lanes of its own for its first elements, and every place where elements are cut has some for
+the row that is cut there: they never have more than one row, nor more than a piece's elements. What there is of rows
 that are cut is stored as pieces have it, and merged as there.
 
-The warp's lanes compute the scalars of an element each, so that what a row waits for is looked up once, for all
-elements together; then the warp's groups of lanes sum rows. That is how attention is best written by hand.
+Where a row has a whole warp, its lanes compute the scalars of an element each, so that what a row waits for is looked
+up once, for all elements together; then the warp's groups of lanes sum rows. That is how attention is best written by
+hand. Of narrow rows a warp has several, each of some groups of lanes (`sharing`), which read their scalars themselves.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def schedule_row_pieces(kernel: loops.Kernel, report: Report) -> tuple[kernels.S
     say_lanes(nest, spread, report)
     if report.choose(kernel.name, POPULAR, False, lambda: (False,)):
         report.settle(kernel.name, POPULAR, False)
-        report.refused(f"no rows that {kernel.name} gathers are marked as popular: a warp has one row (split=nonzeros)")
+        why = "its rows are cut, and not shared out by their elements (split=nonzeros)"
+        report.refused(f"no rows that {kernel.name} gathers are marked as popular: {why}")
     report.did(
         f"{kernel.name} by rows, {sharing * spread.width} lanes each, cut at every {size} {segment.elements}: a row"
         f" has {mean_length(segment, report.counts):.0f} of them on average in {report.counts.name}"
@@ -85,6 +87,8 @@ def _usual_here(nest: Nest, segment: Segment, spread: Spread, report: Report) ->
         return True
     if spread.width > 1 and length_of(segment, report) >= LONG:
         return True
+    if report.wants(nest.kernel.name, POPULAR):
+        return False
     rows = report.counts.of(segment.rows) or 0
     gathers = any(isinstance(each, loops.For) and nest.over_row(each) for each in segment.loop.body)
     return gathers and spread.groups >= NARROW and rows * SEVERAL >= report.target.busy_warps * spread.groups
@@ -251,7 +255,7 @@ class _Summing:
         return phases
 
     def _on_lanes(self, body: tuple[loops.Statement, ...]) -> tuple[kernels.Statement, ...]:
-        """Statements of a row on lanes, its loops over elements shared by all of the warp."""
+        """Statements of a row on lanes, its loops over elements shared by those that have it."""
         kernel = self.nest.kernel
         staged = self.elements.tiles.arrays if self.elements else ()
         kernel = replace(kernel, buffers=(*kernel.buffers, *staged))

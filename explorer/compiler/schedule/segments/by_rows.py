@@ -20,6 +20,7 @@ from explorer.compiler.ir.statements import all_names
 from explorer.compiler.options import PRELOADS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
+from explorer.compiler.schedule.fitting import nearest
 from explorer.compiler.schedule.inspect.balance_rows import balanced
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.log import LaneLog
@@ -158,10 +159,11 @@ def power_from(number: float) -> int:
 
 def _usual_sharing(nest: Nest, spread: Spread, report: Report) -> int:
     """The groups that share a segment: all of a warp, for a matrix's or a graph's longest rows have a thousand times as
-    many elements as most; of lists as many as have BATCHES of loads each, or keep all multiprocessors busy."""
+    many elements as most, and tiles of elements are of one row; of lists as many as have BATCHES of loads each, or keep
+    all multiprocessors busy."""
     length = _length(nest, report) if _of_lists(nest) else 0.0
     lists = report.counts.of(str(nest.loop.extent))
-    if not length or not lists:
+    if not length or not lists or report.wants(nest.kernel.name, PRELOAD):
         return spread.groups
     least = max(power_from(length / (BATCHES * spread.unroll)), 1)
     busy = power_from(report.target.busy_warps * spread.groups / lists)
@@ -302,6 +304,8 @@ def _on_lanes(nest: Nest, spread: Spread, names: Names, report: Report) -> tuple
             return body, shared
         except Unfit as reason:  # a segment whose iterations depend on one another is walked by one group
             report.settle(name, SHARING, 1, str(reason))
+    elif report.wants(nest.kernel.name, SHARING):
+        nearest(nest.kernel.name, SHARING, 1, (1,), report, "no groups of a warp's lanes can share its rows")
     return of_heads(nest, on_lanes(nest, nest.loop.body, spread, names), spread), spread
 
 

@@ -35,7 +35,7 @@ RUN = Decision(
     domain=(0, 1, 2, 4, 8, 16, 32),
     why="iterations of a loop inside, such as candidates, that a warp has where those of the batch keep few warps busy:"
     " each run computes again what is the triple's own; 0 for all of them",
-    source="the most that leave FULL times as many warps as keep all multiprocessors busy, measured on an H200",
+    source="the most that leave twice as many warps as keep all multiprocessors busy, measured on an H200",
 )
 FULL = 2
 """With lanes that share a warp: TransE's 1,024 triples with 64 candidates of 32 numbers take 6.4 us in runs of 2, which
