@@ -422,15 +422,13 @@ class _Scheduling:
         not that, where it cannot be shown to be right."""
         report, names = self.report, self.groupings.names
         said, named = report.mark(), names.mark()
-        found, why = in_runs(kernel, names, report), "no batch is known that is small, of a loop that ends an iteration"
-        if found is not None:
+        if (found := in_runs(kernel, names, report)) is not None:
             if steps := self._in_runs(kernel, found):
                 self.counts[found.count[0]] = found.count[1]
                 return (*steps, found.left) if found.left else steps
             report.back_to(said)
             names.back_to(named)
             why = "runs cannot be shown to be right, or each would have its rows in the GPU's memory"
-        if found is not None or report.wants(kernel.name, RUN):
             nearest(kernel.name, RUN, 0, (0,), report, why)
         return warps(kernel, report, self.most_bytes, names)
 

@@ -25,6 +25,11 @@ WHY_NOT = {
     "popular": "no sum over segments is split by nonzeros, and no dot product is an edge's",
 } | dict.fromkeys(ROWS, "no sum over segments is split by rows (split=rows)")
 """Why an option that nothing has heeded has no effect."""
+NEEDS = {
+    ("warps", "run"): "no batch is known that is small, of a loop that ends an iteration",
+    ("rows", "sharing"): "no groups of a warp's lanes can share its rows",
+}
+"""By strategy and decision why nobody asked for what the strategy has of some nests alone."""
 
 
 def say_unread(program: loops.Kernel | Module, kernels: Sequence[ScheduledKernel], report: Report) -> None:
@@ -55,10 +60,11 @@ def unasked(report: Report) -> Iterator[tuple[str, Value, str]]:
     asked = {choice.key for choice in report.choices}
     strategies = {c.kernel: c.value for c in report.choices if c.decision.name == "strategy"}
     for key, value in report.policy.schedule.items():
-        kernel = key.rpartition(".")[0]
+        kernel, _, name = key.rpartition(".")
         if key not in asked:
-            known = f"{kernel} is scheduled by {strategies[kernel]}" if kernel in strategies else f"no {kernel} is made"
-            yield key, value, known
+            strategy = strategies.get(kernel)
+            known = f"{kernel} is scheduled by {strategy}" if strategy else f"no {kernel} is made"
+            yield key, value, NEEDS.get((str(strategy), name), known)
 
 
 def _why_no_chunks(options: Options) -> str:

@@ -206,5 +206,5 @@ def test_rows_that_no_block_has_room_for_are_not_kept_for_every_run() -> None:
 @pytest.mark.parametrize("batch", [None, 10**6])
 def test_a_run_that_is_asked_for_in_vain_says_why(batch: int | None) -> None:
     found = compiled(TRANSE, "tail:64", batch, schedule={"TransE_L2.run": 4})
-    assert runs(found) == {"TransE_L2.run": 0}
+    assert not runs(found)
     assert "no batch is known that is small" in json.dumps(found.to_json()["stages"])

@@ -3,6 +3,7 @@ the lengths that are known of lists and of matrices' rows."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -165,8 +166,7 @@ def test_what_is_asked_of_rows_comes_before_what_is_usual_of_short_ones() -> Non
 
 
 def test_sharing_that_cannot_be_says_why() -> None:
-    kernel = kernel_of("sls", 128)
-    report = report_of(kernel, {"sharing": 8})
-    assert schedule_rows(kernel, report)
-    assert chosen(report)["sharing"] == 1
-    assert any("no groups of a warp's lanes can share its rows" in each for each in report.refusals)
+    text, schedule = (EXAMPLES / "sls.emb").read_text(), {"SLS_0.sharing": 8}
+    found = compile_model(text, sizes={"D": 128}, schedule=schedule, on_demand=True)
+    assert "SLS_0.sharing" not in found.schedule
+    assert "no groups of a warp's lanes can share its rows" in json.dumps(found.to_json()["stages"])

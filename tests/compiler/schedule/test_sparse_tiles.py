@@ -297,7 +297,10 @@ def test_options_that_do_something_say_no_such_thing(model: str, options: dict[s
 
 def test_attention_by_rows_that_are_cut_says_that_no_row_is_popular() -> None:
     found = refusals_of("rgnn/rgat", popular=True, aggregate=False)
-    assert any("marked as popular: a warp has one row (split=nonzeros)" in each for each in found)
+    assert any(
+        "marked as popular: its rows are cut, and not shared out by their elements (split=nonzeros)" in each
+        for each in found
+    )
     found = refusals_of("rgnn/rgat", lanes=8, chunk=64, aggregate=False)
     assert not [each for each in found if "nothing, for" in each]
 

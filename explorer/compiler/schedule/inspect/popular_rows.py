@@ -67,19 +67,20 @@ def with_popular(kernel: ScheduledKernel, report: Report) -> tuple[ScheduledKern
     if not report.choose(kernel.name, POPULAR, False):
         return (kernel,)
     try:
-        found = keep_popular(kernel, report, report.number(kernel.name, SHARE, USUAL_SHARE))
+        gathers = _gathers_of(kernel, report.options.edges)
     except Unfit as reason:
         report.settle(kernel.name, POPULAR, False)
         report.refused(f"no rows that {kernel.name} gathers are marked as popular: {reason}")
         return (kernel,)
+    found = _keep_popular(kernel, gathers, report, report.number(kernel.name, SHARE, USUAL_SHARE))
     report.did(f"{kernel.name} has popular rows kept in the L2 cache, marked once for a graph")
     return found
 
 
-def keep_popular(kernel: ScheduledKernel, report: Report, share: int) -> tuple[ScheduledKernel, ...]:
-    """The inspector's kernels, and the kernel that reads what they wrote, for so many percent of the cache; raises
-    Unfit where it gathers otherwise."""
-    gathers = _gathers_of(kernel, report.options.edges)
+def _keep_popular(
+    kernel: ScheduledKernel, gathers: _Gathers, report: Report, share: int
+) -> tuple[ScheduledKernel, ...]:
+    """The inspector's kernels, and the kernel that reads what they wrote, for so many percent of the cache."""
     room = (
         report.target.l2_bytes
         * share

@@ -20,7 +20,6 @@ from explorer.compiler.ir.statements import all_names
 from explorer.compiler.options import PRELOADS
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.edit.statement_writer import Writer
-from explorer.compiler.schedule.fitting import nearest
 from explorer.compiler.schedule.inspect.balance_rows import balanced
 from explorer.compiler.schedule.lanes.hoist_heads import rows_nest
 from explorer.compiler.schedule.lanes.log import LaneLog
@@ -304,8 +303,6 @@ def _on_lanes(nest: Nest, spread: Spread, names: Names, report: Report) -> tuple
             return body, shared
         except Unfit as reason:  # a segment whose iterations depend on one another is walked by one group
             report.settle(name, SHARING, 1, str(reason))
-    elif report.wants(nest.kernel.name, SHARING):
-        nearest(nest.kernel.name, SHARING, 1, (1,), report, "no groups of a warp's lanes can share its rows")
     return of_heads(nest, on_lanes(nest, nest.loop.body, spread, names), spread), spread
 
 
