@@ -76,7 +76,9 @@ def train(name: str, graph: RelationalGraph, steps: int) -> dict[str, Any]:
     source: Any = compilation.stages["graph"].program
     types = {"etype": graph.num_etypes, "ntype": graph.num_ntypes}
     over = {each for tensor in source.tensors if tensor.kind == "param" for each in tensor.sets}
-    module = compilation.torch(**{each: types[each] for each in over})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # else its parameters depend on what the process has drawn before
+        module = compilation.torch(**{each: types[each] for each in over})
     (features,) = (tensor for tensor in source.tensors if tensor.kind == "input")
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(graph.num_nodes, *map(source.size, features.dims), generator=generator)
