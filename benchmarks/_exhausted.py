@@ -86,7 +86,10 @@ def percent_of(kernels: Sequence[Kernel], metric: str) -> float | None:
 
 def busiest(kernels: Sequence[Kernel]) -> tuple[str | None, float | None]:
     """The resource that is nearest to its peak, and its percentage."""
-    found = {name: percent_of(kernels, metric) for name, metric in RESOURCES.items()}
+    return _largest({name: percent_of(kernels, metric) for name, metric in RESOURCES.items()})
+
+
+def _largest(found: Mapping[str, float | None]) -> tuple[str | None, float | None]:
     known = {name: percent for name, percent in found.items() if percent is not None}
     name = max(known, key=known.__getitem__, default=None)
     return name, None if name is None else known[name]
@@ -140,10 +143,7 @@ def _waits(kernels: Sequence[Kernel]) -> str:
 
 def dominant(kernels: Sequence[Kernel]) -> tuple[str | None, float | None]:
     """What warps wait for most, and in how many % of their cycles."""
-    found = {reason: by_time(kernels, metric) for reason, metric in STALLS.items()}
-    known = {reason: percent for reason, percent in found.items() if percent is not None}
-    reason = max(known, key=known.__getitem__, default=None)
-    return reason, None if reason is None else known[reason]
+    return _largest({reason: by_time(kernels, metric) for reason, metric in STALLS.items()})
 
 
 def told(kernels: Sequence[Kernel]) -> Json:

@@ -170,3 +170,23 @@ def test_sharing_that_cannot_be_says_why() -> None:
     found = compile_model(text, sizes={"D": 128}, schedule=schedule, on_demand=True)
     assert "SLS_0.sharing" not in found.schedule
     assert "no groups of a warp's lanes can share its rows" in json.dumps(found.to_json()["stages"])
+
+
+@pytest.mark.parametrize("nonzeros", [0, 1_200_000])
+def test_narrow_rows_that_are_scaled_or_empty_are_left_to_nonzeros(nonzeros: int) -> None:
+    """Of a softmax a warp has one row at a time, which is no use for short ones."""
+    text = """dim D = 8
+op Weighed(A: csr[row, col]):
+    param X[col, D], w[col]
+    for i in A.rows():
+        i["top"] = max(w[j] for j, a in A.row(i))
+        i["y"] = sum(exp(w[j] - i["top"]) * X[j] for j, a in A.row(i)) / sum(exp(w[j] - i["top"]) for j, a in A.row(i))
+    return i["y"]
+"""
+    counts = {"rows": 170_000, "cols": 170_000, "nonzeros": nonzeros}
+    found = compile_model(text, counts=counts, on_demand=True)
+    assert found.ok, found.diagnostics
+    taken = {value for key, value in found.schedule.items() if key.endswith(".strategy")}
+    assert "row_pieces" not in taken, found.schedule
+    empty = compile_model((EXAMPLES / "spmm.emb").read_text(), sizes={"D": 8}, counts={**counts, "nonzeros": 0})
+    assert empty.schedule["SpMM_0.strategy"] == "nonzeros"

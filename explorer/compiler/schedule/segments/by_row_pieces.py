@@ -87,7 +87,8 @@ def _usual_here(nest: Nest, segment: Segment, spread: Spread, report: Report) ->
         return True
     if spread.width > 1 and length_of(segment, report) >= LONG:
         return True
-    if report.wants(nest.kernel.name, POPULAR):
+    scaled = any(part.scale for part in segment.state)  # of which a warp has one row at a time
+    if scaled or not mean_length(segment, report.counts) or report.wants(nest.kernel.name, POPULAR):
         return False
     rows = report.counts.of(segment.rows) or 0
     gathers = any(isinstance(each, loops.For) and nest.over_row(each) for each in segment.loop.body)
