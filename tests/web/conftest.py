@@ -29,10 +29,12 @@ def transe() -> str:
 
 @pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """A client of a server with one run at a time, two minutes for each, and one data file, `tiny.tsv`."""
+    """A client of a server with one run at a time, two minutes for each and one for a compilation, of a host that other
+    tests keep busy, and one data file, `tiny.tsv`."""
     folder = tmp_path_factory.mktemp("data")
     write_triples(folder / "tiny.tsv")
-    with TestClient(create_app(folder, hosts=frozenset({"testserver"}), concurrent_runs=1, run_seconds=120)) as client:
+    app = create_app(folder, hosts=frozenset({"testserver"}), concurrent_runs=1, run_seconds=120, compile_seconds=60)
+    with TestClient(app) as client:
         yield client
 
 

@@ -34,13 +34,13 @@ def test_an_example_is_drawn_once_however_many_open_it(client: TestClient, monke
     assert "TransE_L1" in other.text
 
 
-def test_who_comes_first_waits_for_no_compilation(client: TestClient) -> None:
+def test_who_comes_first_waits_for_no_compilation(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the page is drawn for nobody: neither for the page nor for what each option would change of it."""
     app: Any = client.app
     assert client.portal is not None
     client.portal.call(pages.draw_for_nobody, app)
     ended: list[object] = []
-    app.state.compiler._ended = ended.append
+    monkeypatch.setattr(app.state.compiler, "_ended", ended.append)
     shown = client.get("/").text
     facts = json.loads(html.unescape(re.search(r'data-facts="([^"]*)"', shown)[1]))  # type: ignore[index]
     text = html.unescape(re.search(r'id="editor"[^>]*data-text="([^"]*)"', shown)[1])  # type: ignore[index]
