@@ -46,7 +46,7 @@ def test_the_help_tells_every_option_with_its_usual_value_first(capsys: pytest.C
 def test_the_help_of_bench_names_its_suites(capsys: pytest.CaptureFixture[str]) -> None:
     shown = help_of(capsys, "bench")
     suites = "calibrate, class, compile, dae, exported, first, gpu, gpu_beside, gpu_check, gpu_exhausted, gpu_inspect"
-    others = "gpu_models, kge, memory, page, papers, record, rgnn, traced, training, tuned, tuner, workers"
+    others = "gpu_models, kge, memory, page, papers, pykeen, record, rgnn, traced, training, tuned, tuner, workers"
     assert f"one of {suites}, {others}" in " ".join(shown.split())
 
 
