@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks._measuring import heading, provenance, summary
 
+BY_NAME_ONLY = "it needs PyKEEN"
 BATCH, STEPS, TURNS = 1_024, 20, 11
 RATE = 1e-3
 TOLERANCE = 1e-5
