@@ -39,7 +39,7 @@ MOST_SIZES = 64
 class Plan:
     """Launches where sizes are known, ready for the driver.
 
-    `slots` has eight bytes for each number that kernels take and, at `places`, for each of the `arrays`; `steps` are
+    `slots` has eight bytes for each of the `arrays`, and behind them for each number that kernels take; `steps` are
     by launch the function, blocks, columns, threads, bytes of shared memory, and where `parameters` has the addresses
     of its arguments' slots. `offsets` says where the arrays that the launches make, and nobody gets, lie in `total`
     bytes, `shapes` what a caller gets."""
@@ -48,7 +48,6 @@ class Plan:
     slots: np.ndarray[Any, np.dtype[np.uint64]]
     parameters: np.ndarray[Any, np.dtype[np.uint64]]
     arrays: tuple[str, ...]
-    places: np.ndarray[Any, np.dtype[np.intp]]
     offsets: Mapping[str, int]
     total: int
     shapes: Mapping[str, tuple[int, ...]]
@@ -57,7 +56,9 @@ class Plan:
     @classmethod
     def of(cls, launches: Sequence[tuple[Any, tuple[int, int], Launch]], sizes: Mapping[str, int], **rest: Any) -> Plan:
         """The plan of launches with their functions and grids, all of one device."""
-        names = dict.fromkeys(name for *_, launch in launches for name in launch.arguments)
+        named = dict.fromkeys(name for *_, launch in launches for name in launch.arguments)
+        arrays = tuple(name for name in named if name not in sizes)
+        names = (*arrays, *(name for name in named if name in sizes))
         slots = np.zeros(max(1, len(names)), np.uint64)
         slot_of = {name: slots.ctypes.data + slots.itemsize * number for number, name in enumerate(names)}
         parameters = np.array([slot_of[n] for *_, launch in launches for n in launch.arguments], np.uint64)
@@ -67,15 +68,13 @@ class Plan:
             first += parameters.itemsize * len(launch.arguments)
         for number, name in enumerate(names):
             slots[number] = sizes.get(name, 0)
-        places = np.array([number for number, name in enumerate(names) if name not in sizes], np.intp)
-        arrays = tuple(name for name in names if name not in sizes)
-        return cls(tuple(steps), slots, parameters, arrays, places, **rest)
+        return cls(tuple(steps), slots, parameters, arrays, **rest)
 
     def launch(self, addresses: Mapping[str, int], stream: int) -> None:
         """Queues all kernels on the stream of this address; the driver reads the slots as it does."""
         launch_kernel = cupy_module().cuda.driver.launchKernel
         with faults(), self.lock:
-            self.slots[self.places] = [addresses[name] for name in self.arrays]
+            self.slots[: len(self.arrays)] = [addresses[name] for name in self.arrays]
             for function, blocks, columns, threads, shared_bytes, parameters in self.steps:
                 launch_kernel(function, blocks, columns, 1, threads, 1, 1, shared_bytes, stream, parameters, 0)
 
@@ -100,7 +99,7 @@ class Inspected:
     """What inspectors found of a graph: where their arrays lie in the memory that they were given."""
 
     addresses: Mapping[str, int]
-    memory: Tensor
+    memory: Tensor | None
 
 
 NOTHING = Inspected({}, None)
@@ -120,6 +119,7 @@ class OnCuda:
         self._buffers = {buffer.name: buffer for buffer in self.code.buffers}
         self._plans: dict[Any, Plan] = {}
         self._sizes: dict[Any, dict[str, int]] = {}
+        self._sizes_last: tuple[Extents, dict[str, int]] | None = None
         self._inspected: Kept[Inspected] = Kept()
         inspected = {name for launch in self.phases.once.launches for name in launch.arguments}
         self._looked_at = tuple(sorted(inspected & self.reads))
@@ -189,6 +189,9 @@ class OnCuda:
 
     def _sizes_of(self, extents: Extents) -> dict[str, int]:
         """The sizes of all extents and counts; raises InputError for what kernels cannot count to."""
+        last = self._sizes_last
+        if last is not None and last[0] is extents:  # which calls in a row share
+            return last[1]
         key = tuple(extents.items())
         if key not in self._sizes:
             sizes = sizes_of(self.code, extents)
@@ -197,6 +200,7 @@ class OnCuda:
                 self._sizes.clear()
                 self._plans.clear()
             self._sizes[key] = sizes
+        self._sizes_last = extents, self._sizes[key]
         return self._sizes[key]
 
     def _planned(self, sizes: dict[str, int], device: Any, phase: Phase) -> Plan:
@@ -217,8 +221,11 @@ class OnCuda:
         placed = layout.placed
         return Plan.of(ready, numbers, offsets=placed.offsets, total=placed.total, shapes=layout.shapes)
 
-    def _arena(self, plan: Plan, sizes: Mapping[str, int], device: Any) -> Tensor:
-        """The memory of what nobody gets; raises InputError, with the largest arrays, where there is not so much."""
+    def _arena(self, plan: Plan, sizes: Mapping[str, int], device: Any) -> Tensor | None:
+        """The memory of what nobody gets, None of nothing; raises InputError, with the largest arrays, where there is
+        not so much."""
+        if not plan.total:
+            return None
         try:
             return torch.empty(plan.total, dtype=torch.uint8, device=device)
         except torch.cuda.OutOfMemoryError:
@@ -231,9 +238,9 @@ def _made(plan: Plan, device: Any) -> dict[str, Tensor]:
     return {name: torch.empty(shape, dtype=torch.float32, device=device) for name, shape in plan.shapes.items()}
 
 
-def _addresses(tensors: Mapping[str, Tensor], plan: Plan, arena: Tensor) -> dict[str, int]:
+def _addresses(tensors: Mapping[str, Tensor], plan: Plan, arena: Tensor | None) -> dict[str, int]:
     """Where all arrays lie."""
-    first = arena.data_ptr()
+    first = 0 if arena is None else arena.data_ptr()
     found = {name: first + offset for name, offset in plan.offsets.items()}
     for name, tensor in tensors.items():
         found[name] = address_of(name, tensor)

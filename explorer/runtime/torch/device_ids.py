@@ -59,6 +59,7 @@ class _Slot:
         self.pointer = np.array([self.memory.ptr], np.uint64)
         self.parameters = np.array([self.maps.ctypes.data, self.pointer.ctypes.data], np.uint64)
         self.address = self.parameters.ctypes.data
+        self.moment = torch.cuda.Event()
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +68,11 @@ class Checked:
 
     slots: list[_Slot]
     slot: _Slot
-    moment: Any
 
     def wait(self) -> bool:
         """Whether all ids have rows, when the stream has come so far. Raises DeviceFault."""
         with faults():
-            self.moment.synchronize()
+            self.slot.moment.synchronize()
         fine = not self.slot.word[0]
         self.slot.word[0] = 0
         self.slots.append(self.slot)
@@ -110,9 +110,8 @@ class DeviceIds:
                 with faults():
                     launch_kernel(self._function.ptr, blocks, len(part), 1, THREADS, 1, 1, 0, stream, slot.address, 0)
             found |= {name: ids for (name, *_), ids in zip(part, made, strict=True)}
-        moment = torch.cuda.Event()
-        moment.record()
-        return found, Checked(self._free, slot, moment)
+        slot.moment.record()
+        return found, Checked(self._free, slot)
 
 
 def _strided(ids: Tensor) -> Tensor:

@@ -21,17 +21,18 @@ def narrow(ids: Tensor) -> tuple[Tensor, int, int]:
     if ids.dtype == torch.int32:
         least, greatest = torch.stack(torch.aminmax(ids)).tolist() if ids.numel() else (0, -1)
         return ids, least, greatest
-    narrowed = torch.empty(ids.shape, dtype=torch.int32)
-    wide = ids.to(torch.int64).contiguous().view(-1)
-    return narrowed, *_compiled().narrow(wide.numpy(), narrowed.view(-1).numpy())
+    wide = np.ascontiguousarray((ids if ids.dtype == torch.int64 else ids.to(torch.int64)).numpy())
+    narrowed = np.empty(ids.shape, np.int32)
+    ends = _compiled().narrow(wide.reshape(-1), narrowed.reshape(-1))
+    return torch.from_numpy(narrowed), *ends
 
 
 def counting_sort(ids: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Where the elements of each of `count` places begin, [count + 1], and all elements of `ids` [n], int32 in memory,
     in that order, a stable one; both int32. Ids that are no such place come last, in the order in which they are."""
-    begins, order = torch.zeros(count + 1, dtype=torch.int32), torch.empty(len(ids), dtype=torch.int32)
-    _compiled().counting_sort(ids.contiguous().numpy(), begins.numpy(), order.numpy())
-    return begins, order
+    begins, order = np.zeros(count + 1, np.int32), np.empty(len(ids), np.int32)
+    _compiled().counting_sort(ids.contiguous().numpy(), begins, order)
+    return torch.from_numpy(begins), torch.from_numpy(order)
 
 
 def _narrow(ids: Any, narrowed: Any) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from explorer.runtime.trace.joins.joined import Fetched, Joined, Mixed, Placed, Typed, sources_of, stacks_of
@@ -44,13 +45,13 @@ class Written:
     numbers: Mapping[str, int] = field(default_factory=dict)
     counted_ids: str = ""
 
-    @property
+    @cached_property
     def own(self) -> Mapping[str, bool]:
         """The tensors that a module, or a call, has itself: neither made of others nor of ids."""
         made = {*stacks_of(self.typed), *self.made_of_ids, *self.padded}
         return {name: table for name, table in self.tensors.items() if name not in made}
 
-    @property
+    @cached_property
     def made_of_ids(self) -> set[str]:
         """The tensors that count edges or tell whose they are, and those of numbers that depend on ids alone."""
         made = set(self.numbers)
@@ -60,7 +61,7 @@ class Written:
             )
         return made
 
-    @property
+    @cached_property
     def padded(self) -> Mapping[str, str]:
         """The tensors that are made of another one's rows, with that one."""
         return {name: source for each in self.typed for name, source in sources_of(each).items()}
