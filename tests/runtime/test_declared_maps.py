@@ -54,7 +54,7 @@ def test_rows_of_a_large_result_are_right_on_the_part_that_they_depend_on(
     assert found["sampled"]["rows"] < found["sampled"]["of"] or name == "sums by type"  # of which all are checked
 
 
-@pytest.mark.parametrize("name", ["hashed ids", "halves of times"])
+@pytest.mark.parametrize("name", ["hashed ids", "multiplied and added ids", "halves of times"])
 @pytest.mark.parametrize("options", [{}, {"grad": True}, {"negatives": "tail:3"}], ids=str)
 def test_a_run_of_a_score_divides_its_ids(name: str, options: dict[str, Any]) -> None:
     found = run(FACTS[name].text, data="WN18", batch=64, options=options)[-1]

@@ -128,7 +128,7 @@ class _Evaluation:
         """Where several paths of maps lead, as one number for each row of the set that they leave."""
         sizes = [self.rows(each)[0] for each in factors(self.graph, entry)]
         ends = np.broadcast_arrays(*(self.follow(path, entry.domain) for path in entry.paths))
-        rows = entry.divide(np.ravel_multi_index(tuple(ends), sizes))
+        rows = entry.compute(np.ravel_multi_index(tuple(ends), sizes))
         return rows.reshape(self.rows(entry.domain))
 
     def evaluate(self, value: g.Value) -> Number:

@@ -50,7 +50,7 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) ->
                 _check_shape(entry.name, ids, lead if entry.domain == "batch" else (*lead, negatives), batch)
             _check_ids(entry, ids, tables.get(entry.codomain, ""), sizes.get(entry.codomain))
             rows[entry.name] = sizes.get(entry.codomain, int(ids.max(initial=-1)) + 1)
-        elif entry.divided:
+        elif entry.computed:
             wanted = entry.count(rows[entry.paths[0].rpartition(".")[2]])
             if wanted > sizes.get(entry.codomain, wanted):
                 table = tables[entry.codomain]

@@ -9,8 +9,9 @@ itself is its identity: `feature[node]` on nodes is each node's own row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import add, floordiv, mod, mul, sub
 from string import ascii_lowercase
 from typing import Any, TypeVar
 
@@ -56,6 +57,19 @@ class Tensor(Node):
     storage: str = "f32"
 
 
+STEPS: Mapping[str, Callable[[Any, int], Any]] = {"//": floordiv, "%": mod, "*": mul, "+": add, "-": sub}
+"""What may be computed of ids, with a number; as Python does it, so that a remainder is not negative."""
+
+
+def written(ids: str, computed: Sequence[tuple[str, int]]) -> str:
+    """What is computed of ids as one writes it: `(idx * 31 + 7) % 1000`."""
+    before = ""
+    for operator, number in computed:
+        ids = f"({ids})" if before in ("+", "-") and operator not in ("+", "-") else ids
+        ids, before = f"{ids} {operator} {number}", operator
+    return ids
+
+
 @dataclass(frozen=True, kw_only=True)
 class IndexMap(Node):
     """`map h: batch -> entity`: an index array over the domain with values in the codomain.
@@ -63,8 +77,8 @@ class IndexMap(Node):
     `map r_t: batch -> relation_by_entity = r, t` is several paths of maps as one: it leads to the product of the sets
     that they lead to, whose elements are numbered in row-major order, as the rows of a tensor over them.
 
-    `map idx_div_100: entry -> quotient = idx // 100` is what is computed of the one path's ids, by divisions of whole
-    numbers one after another.
+    `map idx_div_100: entry -> quotient = idx // 100` is what is computed of the one path's ids, `STEPS` with whole
+    numbers one after another, as for a hash: `(idx * 31 + 7) % 1000`.
 
     `map t: negative -> entity sharing 1024` has one list for so many of the containers in a row, as a run gives it:
     [chunks, negatives]. Programs read it as one of each, [batch, negatives]."""
@@ -73,20 +87,26 @@ class IndexMap(Node):
     domain: str
     codomain: str
     paths: tuple[str, ...] = ()
-    divided: tuple[tuple[str, int], ...] = ()  # "//" or "%", each with what is divided by
+    computed: tuple[tuple[str, int], ...] = ()  # one of STEPS, each with its number
     sharing: int = 1
 
-    def divide(self, ids: Ids) -> Ids:
-        """What is computed of the path's ids; they themselves where nothing is."""
-        for operator, number in self.divided:
-            ids = ids // number if operator == "//" else ids % number
+    @property
+    def widens(self) -> bool:
+        """Whether what is computed may need 64 bits on the way."""
+        return any(operator in ("+", "-", "*") for operator, _ in self.computed)
+
+    def compute(self, ids: Ids) -> Ids:
+        """What is computed of the path's ids, of 64 bits where it `widens`; they themselves where nothing is."""
+        for operator, number in self.computed:
+            ids = STEPS[operator](ids, number)
         return ids
 
     def count(self, rows: int) -> int:
         """How many elements such ids may be of, where the path leads to so many."""
-        for operator, number in self.divided:
-            rows = (rows + number - 1) // number if operator == "//" else number
-        return rows
+        highest = rows - 1
+        for operator, number in self.computed:
+            highest = number - 1 if operator == "%" else STEPS[operator](highest, number)
+        return max(0, highest + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +242,7 @@ class Graph(Node):
         """Whether its loops are one nest over a batch, with a number each as the one output: they read nothing but what
         a caller gives, and reduce nothing but rows."""
         reduces = any(isinstance(value.operator, Segment) for value in self.values)
-        made = any(entry.divided for entry in self.maps)
+        made = any(entry.computed for entry in self.maps)
         one = len(self.outputs) == 1 and not self.value(self.result).shape
         return self.family == "score" and one and not reduces and not made
 
@@ -362,10 +382,10 @@ def print_graph(graph: Graph) -> tuple[Line, ...]:
 
 
 def _print_map(entry: IndexMap) -> str:
-    product = f" = {', '.join(entry.paths)}" if entry.paths else ""
-    divided = "".join(f" {operator} {number}" for operator, number in entry.divided)
+    made = written(", ".join(entry.paths), entry.computed)
+    product = f" = {made}" if entry.paths else ""
     sharing = f" sharing {entry.sharing}" if entry.sharing > 1 else ""
-    return f"  map {entry.name}: {entry.domain} -> {entry.codomain}{sharing}{product}{divided}"
+    return f"  map {entry.name}: {entry.domain} -> {entry.codomain}{sharing}{product}"
 
 
 def _print_operator(value: Value) -> str:

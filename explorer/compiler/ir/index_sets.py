@@ -91,7 +91,7 @@ def with_products(graph: Graph, counts: Mapping[str, int]) -> dict[str, int]:
     for entry in graph.maps:
         if entry.paths:
             count = entry.count(prod(counts[each] for each in factors(graph, entry)))
-            known = counts.get(entry.codomain, 0) if entry.divided else 0  # a table may have more rows than are picked
+            known = counts.get(entry.codomain, 0) if entry.computed else 0  # a table may have more rows than are picked
             sizes[entry.codomain] = max(count, known, sizes.get(entry.codomain, 0))
     return {**counts, **sizes}
 

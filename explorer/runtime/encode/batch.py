@@ -140,7 +140,7 @@ def _plan(graph: Graph, shapes: dict[str, tuple[int, ...]], batch: int, count: i
     """All arrays of a run, ids and scores too."""
     ids = "a smaller batch" + (" or fewer negatives" if count else "")
     rows = (batch, max(1, count))
-    made = sum(bool(entry.divided) for entry in graph.maps)
+    made = sum(bool(entry.computed) for entry in graph.maps)
     made += sum(elements(graph, graph.value(name)) - 1 for name in graph.results)
     arrays = [_Array(f"the ids and scores [{batch} x {max(1, count)}]", (*rows, 4 + made), ids)]
     for tensor in graph.tensors:

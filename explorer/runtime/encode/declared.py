@@ -63,8 +63,8 @@ def drawn_maps(graph: Graph, sizes: Mapping[str, int], seed: int) -> dict[str, D
 
 def encoded(data: RelationalGraph, graph: Graph, limit: int = MEMORY_LIMIT) -> Encodings:
     """A layer's data, encoded, with the maps that the layer computes of its ids. Raises InputError."""
-    found = encode(data, limit, [entry.domain for entry in graph.maps if entry.divided], graph.edges)
-    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.divided}
+    found = encode(data, limit, [entry.domain for entry in graph.maps if entry.computed], graph.edges)
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.computed}
     found.maps |= made_maps(graph, found.maps, found.counts)
     found.counts |= made_sizes(graph.maps, found.counts)
     return replace(found, domains={**found.domains, **ends})
@@ -73,7 +73,7 @@ def encoded(data: RelationalGraph, graph: Graph, limit: int = MEMORY_LIMIT) -> E
 def made_maps(graph: Graph, maps: Mapping[str, Ids], counts: Mapping[str, int]) -> dict[str, Ids]:
     """The maps that are computed of ids, by name. `maps` are the data's, `counts` the sizes of the sets that these lead
     from."""
-    return {entry.name: made_map(entry, maps, counts) for entry in graph.maps if entry.divided}
+    return {entry.name: made_map(entry, maps, counts) for entry in graph.maps if entry.computed}
 
 
 def made_map(entry: IndexMap, maps: Mapping[str, Ids], counts: Mapping[str, int]) -> Ids:
@@ -82,7 +82,7 @@ def made_map(entry: IndexMap, maps: Mapping[str, Ids], counts: Mapping[str, int]
     ids = np.arange(counts[entry.domain], dtype=np.int32)
     for step in path.split("."):
         ids = ids if step == entry.domain else maps[step][ids]
-    return np.ascontiguousarray(entry.divide(ids), dtype=np.int32)
+    return np.ascontiguousarray(entry.compute(ids.astype(np.int64)), dtype=np.int32)
 
 
 def made_sizes(maps: Sequence[IndexMap], counts: Mapping[str, int]) -> dict[str, int]:
@@ -91,7 +91,7 @@ def made_sizes(maps: Sequence[IndexMap], counts: Mapping[str, int]) -> dict[str,
     leads_to = {entry.name: entry.codomain for entry in maps}
     sizes: dict[str, int] = {}
     for entry in maps:
-        if entry.divided:
+        if entry.computed:
             end = entry.paths[0].rpartition(".")[2]
             count = max(entry.count(counts[leads_to.get(end, end)]), counts.get(entry.codomain, 0))
             sizes[entry.codomain] = max(count, sizes.get(entry.codomain, 0))
@@ -129,7 +129,7 @@ def read_off(inputs: Mapping[str, Any], graph: Graph, told: Mapping[str, int] | 
             known.update(zip(tensor.sets, np.shape(inputs[tensor.name]), strict=False))
     spanned: dict[str, int] = {}
     for entry in graph.maps:
-        if [operator for operator, _ in entry.divided] == ["//"] and entry.codomain in known:
-            (end,), ((_, number),) = factors(graph, entry), entry.divided
+        if [operator for operator, _ in entry.computed] == ["//"] and entry.codomain in known:
+            (end,), ((_, number),) = factors(graph, entry), entry.computed
             spanned[end] = max(known[entry.codomain] * number, spanned.get(end, 0))
     return {**spanned, **known}

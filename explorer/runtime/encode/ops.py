@@ -46,9 +46,9 @@ class Sets:
     maps: tuple[IndexMap, ...] = ()  # all of the op's
 
     @property
-    def divided(self) -> tuple[IndexMap, ...]:
+    def computed(self) -> tuple[IndexMap, ...]:
         """The maps of ids that are computed of others."""
-        return tuple(entry for entry in self.maps if entry.divided)
+        return tuple(entry for entry in self.maps if entry.computed)
 
     @classmethod
     def of(cls, graph: Graph) -> Sets:
@@ -96,7 +96,7 @@ class EncodedLists:
         self.counts = {each.codomain: each.count for each in self.declared.values()}
         self.counts |= own_counts(sets, lists, self.beside)
         self.counts |= made_sizes(sets.maps, self.counts)
-        for entry in sets.divided:
+        for entry in sets.computed:
             with self._timed(f"{entry.codomain} of each {entry.domain}") as found:
                 self.maps[entry.name] = made_map(entry, self.maps, self.counts)
                 found.append(f"of {self.counts[entry.codomain]:,} that there may be")

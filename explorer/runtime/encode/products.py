@@ -46,7 +46,12 @@ def product_ids(graph: Graph, entry: IndexMap, maps: Mapping[str, Ids], counts: 
     first, *others = map(follow, entry.paths)
     for ids, index_set in zip(others, sets[1:], strict=True):
         first = first * counts[index_set] + ids
-    return entry.divide(first)
+    return entry.compute(_wide(first) if entry.widens else first)
+
+
+def _wide(ids: Any) -> Any:
+    """The same in 64 bits."""
+    return ids.astype(np.int64) if isinstance(ids, np.ndarray) else ids.long()
 
 
 def product_arrays(

@@ -3,7 +3,7 @@ and the sizes of sets."""
 
 from __future__ import annotations
 
-from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.graph import Graph, IndexMap, written
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.export.plan import Plan, Program
@@ -17,7 +17,7 @@ def follow_text(program: Program, plan: Plan) -> str:
     brought = {names.inverses[Sets.of(graph).home]} if graph.family == "op" else set()
     wanted = {name for name, arrays in names.inverses.items() if read & {*arrays} and arrays not in brought}
     inverted = [entry for entry in graph.maps if entry.name in wanted]
-    lines = [_divided(graph, entry) for entry in _computed(graph, read, inverted)]
+    lines = [_steps(graph, entry) for entry in _computed(graph, read, inverted)]
     lines += [_inverted(graph, entry, names) for entry in inverted]
     body = "\n".join(f"    {line}" for each in lines for line in each) or "    pass"
     return f'''def _follow_{program.name}(made: Indices, counts: dict[str, int]) -> None:
@@ -31,14 +31,15 @@ def _computed(graph: Graph, read: set[str], inverted: list[IndexMap]) -> list[In
     """The maps of computed ids that are read themselves, are inverted, or lie on the way to what is."""
     steps = {step for entry in inverted for path in entry.paths for step in path.split(".")}
     needed = read | steps | {entry.name for entry in inverted}
-    return [entry for entry in graph.maps if entry.divided and entry.name in needed]
+    return [entry for entry in graph.maps if entry.computed and entry.name in needed]
 
 
-def _divided(graph: Graph, entry: IndexMap) -> list[str]:
+def _steps(graph: Graph, entry: IndexMap) -> list[str]:
     (path,) = entry.paths
     array = f'made.arrays["{entry.name}"]'
-    divisions = "".join(f" {operator} {number}" for operator, number in entry.divided)
-    return [f'if "{entry.name}" not in made.arrays:', f"    {array} = {_along(graph, entry.domain, path)}{divisions}"]
+    ids = _along(graph, entry.domain, path)
+    ids = f"({written(f'{ids}.long()', entry.computed)}).int()" if entry.widens else written(ids, entry.computed)
+    return [f'if "{entry.name}" not in made.arrays:', f"    {array} = {ids}"]
 
 
 def _inverted(graph: Graph, entry: IndexMap, names: SetNames) -> list[str]:
@@ -52,7 +53,7 @@ def _inverted(graph: Graph, entry: IndexMap, names: SetNames) -> list[str]:
 
 def _is_product(entry: IndexMap) -> bool:
     """Whether a map leads to a product of sets, which has no size of its own."""
-    return bool(entry.paths) and not entry.divided
+    return bool(entry.paths) and not entry.computed
 
 
 def _product(graph: Graph, entry: IndexMap) -> str:

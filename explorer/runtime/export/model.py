@@ -18,7 +18,7 @@ FAMILIES = {"score": ("Score", "scores"), "layer": ("Layer", "layers"), "op": ("
 """By family, the class that a model's is one of, and its file."""
 DTYPES = {"f16": "torch.float16", "bf16": "torch.bfloat16", "i8": "torch.int8"}
 """The types of tensors that are stored in less than 32 bits."""
-MAPS = {"declared": "DeclaredMap", "divided": "DividedMap"}
+MAPS = {"declared": "DeclaredMap", "computed": "ComputedMap"}
 """By field of a model's class, what the maps of it are."""
 WIDTH = 96
 FORMS = {"bags": 0, "blocks": 1, "csr": 2, "coo": 3}
@@ -108,10 +108,10 @@ def _maps_of_the_text(plan: Plan) -> dict[str, object]:
     """The maps that the text declares, and those that it computes of ids, where there are some."""
     graph = plan.graph
     declared = [(entry.name, entry.domain, entry.codomain, plural(entry.domain)) for entry in declared_in(graph)]
-    divided = [
-        (entry.name, factors(graph, entry)[0], entry.codomain, entry.divided) for entry in graph.maps if entry.divided
+    computed = [
+        (entry.name, factors(graph, entry)[0], entry.codomain, entry.computed) for entry in graph.maps if entry.computed
     ]
-    found: dict[str, Sequence[tuple[object, ...]]] = {"declared": declared, "divided": divided}
+    found: dict[str, Sequence[tuple[object, ...]]] = {"declared": declared, "computed": computed}
     return {field: _calls(MAPS[field], rows) for field, rows in found.items() if rows}
 
 

@@ -56,7 +56,7 @@ class TorchModel:
         self._maps = {
             entry.name: torch.from_numpy(np.asarray(inputs[entry.name], np.int64)).to(device)
             for entry in graph.maps
-            if is_given(entry) or entry.divided
+            if is_given(entry) or entry.computed
         }
         self._tensors = {
             tensor.name: torch.from_numpy(np.asarray(inputs[tensor.name], np.float32)).to(device)

@@ -87,6 +87,11 @@ class Index:
     ids: npt.NDArray[np.integer]
 
 
+def number_last(left: Binding, right: Binding) -> tuple[Binding, Binding]:
+    """The operands of what is computed of an id, which may stand behind a number that it is added to."""
+    return (right, left) if isinstance(left, int) and isinstance(right, Index) else (left, right)
+
+
 Number = int | float
 """A number known before the run: a literal, a size, and what is computed of these alone."""
 
@@ -343,8 +348,9 @@ class Evaluator:
         if isinstance(left, Number) and isinstance(right, Number):
             number: Number = function(left, right)
             return number
+        left, right = number_last(left, right)
         if isinstance(left, Index) and isinstance(right, int):
-            return Index(function(left.ids, right))
+            return Index(function(left.ids.astype(np.int64), right))
         x, y = functions.align(self.array(left), self.array(right), self.lead)
         return self.kept(function(x, y))
 

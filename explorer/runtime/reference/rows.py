@@ -15,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.runtime.reference import functions
-from explorer.runtime.reference.evaluator import Binding, Evaluator, Handle, Index, Table, is_counted
+from explorer.runtime.reference.evaluator import (
+    OPERATORS,
+    Binding,
+    Evaluator,
+    Handle,
+    Index,
+    Table,
+    is_counted,
+    number_last,
+)
 from explorer.runtime.reference.graph import GraphData, Key, reduce_runs
 from explorer.runtime.reference.numbers import choices
 from explorer.runtime.reference.numbers.arithmetic import Arithmetic
@@ -87,7 +96,7 @@ class Rows(Handle):
 
 
 Scope = dict[str, Binding]
-DIVIDED = ""
+COMPUTED = ""
 """The set of what is computed of an id: that of the tensor which it indexes."""
 
 
@@ -317,11 +326,11 @@ class RowEvaluator(Evaluator):
         return element.ids
 
     def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Binding:
-        """A product with matrices that many rows share takes them one after another; `i // M` and `i % M` are of the
+        """A product with matrices that many rows share takes them one after another; `i // M` and the like are of the
         set of the tensor that they index."""
+        left, right = number_last(left, right)
         if isinstance(left, Element) and isinstance(right, int):
-            ids = self.numbers_of(left)
-            return Element(ids // right if isinstance(kind, ast.FloorDiv) else ids % right, DIVIDED, False)
+            return Element(OPERATORS[type(kind)](self.numbers_of(left).astype(np.int64), right), COMPUTED, False)
         if isinstance(kind, ast.MatMult):
             for matrices, other, product in ((right, left, _times_matrices), (left, right, _matrices_times)):
                 if isinstance(matrices, Rows) and not isinstance(other, Rows) and len(matrices.ids[0]):

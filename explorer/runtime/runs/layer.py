@@ -163,7 +163,7 @@ def _sample(request: RunRequest, data: RelationalGraph) -> Sample:
     """Rows to check."""
     written = _as_written(request, data)
     sample = draw(written, request.seed)
-    if any(entry.divided for entry in written.graph.maps):
+    if any(entry.computed for entry in written.graph.maps):
         return numbered(sample, written.graph, written.counts, "edge")
     return sample
 
@@ -189,7 +189,7 @@ def _as_written(request: RunRequest, data: RelationalGraph) -> Data:
         maps |= {pair: own, f"{pair}_node": node, f"{pair}_etype": etype}
         counts[pair] = len(node)
     made = made_maps(graph, maps, known | counts)
-    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.divided}
+    ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.computed}
     whole = known | made_sizes(graph.maps, known | counts)
     return Data(graph, maps | made, {**DOMAINS, **declared, **ends}, counts, whole)
 

@@ -141,7 +141,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     sets = Sets.of(graph)
     drawn_sets = dict.fromkeys((entry.codomain for entry in declared_in(graph)), DRAWN)
     counts = with_products(graph, {**drawn_sets, **most_beside(graph, lists), **sets.counts(lists)})
-    further = sum(3 * counts[entry.domain] for entry in (*sets.divided, *declared_in(graph)))
+    further = sum(3 * counts[entry.domain] for entry in (*sets.computed, *declared_in(graph)))
     further += sum(5 * counts[home.domain] for home, _ in listed_in(graph)[1:])
     structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries + further)
     total = check_memory(graph, program, counts, lists.name, REMEDY, room, structure_bytes)
@@ -194,7 +194,7 @@ def _data(graph: Graph, encoded: EncodedLists) -> Data:
 def _sample(graph: Graph, encoded: EncodedLists, seed: int) -> Sample:
     """Rows to check; of entries, as the caller has them."""
     sample = draw(_data(graph, encoded), seed)
-    if encoded.sets.divided:
+    if encoded.sets.computed:
         sample = numbered(sample, graph, encoded.counts, encoded.sets.entry)
     order = encoded.lists.order
     if order is None:

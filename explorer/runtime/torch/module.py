@@ -296,7 +296,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             raise InputError(f"{graph.name} has no tensor {min(unknown)}: its tensors are {named}.")
         told = frozenset(counts)  # of others, as many as their ids need: a score may have a table of quotients alone
         for entry in graph.maps:
-            if entry.divided:
+            if entry.computed:
                 _check_made(entry, graph, counts, tables)
                 continue
             least, rows = structure.highest.get(entry.name, -1) + 1, counts.get(entry.codomain, 0)

@@ -123,7 +123,7 @@ class Structure:
         steps = {step for path in entry.paths for step in path.split(".")} - {entry.domain}
         maps = {step: self.index(step, graph, counts).reshape(-1) for step in steps}
         every = torch.arange(counts[entry.domain], dtype=torch.int32, device=self.device)
-        return product_ids(graph, entry, maps, counts, every)
+        return product_ids(graph, entry, maps, counts, every).to(torch.int32)  # computed ids may be wider on the way
 
     def _owners(self, entry: IndexMap) -> Tensor:
         """The list that each entry of compressed lists is in."""

@@ -15,7 +15,7 @@ import numpy as np
 Array = Any
 Inputs = dict[str, Any]
 COUNTS = {"entity": 6, "relation": 3, "time": 4, "user": 5, "item": 7, "quotient": 3, "remainder": 2, "half": 2}
-COUNTS |= {"type": 3, "group": 2, "pair": 2}
+COUNTS |= {"type": 3, "group": 2, "pair": 2, "hash": 4, "shifted": 7}
 BATCH = 4
 OWN = 3
 """How many a set of negatives has, where the header has one."""
@@ -131,6 +131,15 @@ FACTS = {
         "x = Q[h // 2] * M[h % 2]\nreturn sum(x * R[r] * Q[t // 2] * M[t % 2])",
         lambda i: (
             i["Q"][i["h"] // 2] * i["M"][i["h"] % 2] * i["R"][i["r"]] * i["Q"][i["t"] // 2] * i["M"][i["t"] % 2]
+        ).sum(-1),
+        ("h", "t"),
+    ),
+    "multiplied and added ids": Fact(
+        "h: entity, r: relation, t: entity",
+        {"Q": ("hash", 5), "R": ("relation", 5), "S": ("shifted", 5)},
+        "return sum(Q[(40503 * h + 11) % 4] * R[r] * Q[(40503 * t + 11) % 4] * S[t + 1])",
+        lambda i: (
+            i["Q"][(40503 * i["h"] + 11) % 4] * i["R"][i["r"]] * i["Q"][(40503 * i["t"] + 11) % 4] * i["S"][i["t"] + 1]
         ).sum(-1),
         ("h", "t"),
     ),

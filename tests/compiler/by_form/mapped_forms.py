@@ -32,6 +32,13 @@ def divided_times(i: Inputs) -> Array:
     return np.stack(found) + i["P"][np.arange(4) % 2]
 
 
+def hashed_times(i: Inputs) -> Array:
+    idx, when = i["idx"].astype(np.int64), i["when"]
+    part = i["P"][(2654435761 * idx + 7) % 2] * i["P"][(when + 1) % 2] * i["T"][idx]  # 1 and -3 are the same, modulo 2
+    part = part * i["P"][(3 * i["sort"][idx] + 1) % 2]
+    return np.stack([part[p].sum(0) for p in segments(i)]) + i["P"][(5 * np.arange(4) + 1) // 3 % 2]
+
+
 def twins(i: Inputs) -> Array:
     return i["T"][i["idx"]] * i["E"] * (i["T"][i["idx"]] * i["E"])[i["twin"]]
 
@@ -99,6 +106,12 @@ MAPPED_BODIES = {
         DIVIDED_BAG,
         "return max(P[i.when // 2] * P[i.sort % 2] + T[i] for i in l) + P[l % 2]",
         divided_times,
+    ),
+    "times and rows that are hashed": (
+        DIVIDED_BAG,
+        "x = sum(P[(2654435761 * i + 7) % 2] * P[(i.when - 3) % 2] * T[i] * P[(3 * i.sort + 1) % 2] for i in l)\n"
+        "return x + P[(5 * l + 1) // 3 % 2]",
+        hashed_times,
     ),
     "data of other entries": (
         MAPPED_BAG,

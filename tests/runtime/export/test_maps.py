@@ -21,7 +21,12 @@ torch = pytest.importorskip("torch", reason="extensions are PyTorch's, which thi
 
 FORMS = (
     *MAPPED_BODIES,
-    *("ids that are divided", "rows and columns that are divided", "a tensor of four dimensions"),
+    *(
+        "ids that are divided",
+        "times and rows that are hashed",
+        "rows and columns that are divided",
+        "a tensor of four dimensions",
+    ),
     *("facts with a bag each", "ids beside a bag", "sums along maps", "data of times", "data of reversed edges"),
 )
 BUILT = {
@@ -79,7 +84,11 @@ class Model:
     ("name", "options"),
     [
         *((name, {}) for name in FORMS),
-        *((name, {"negatives": n}) for name in ("hashed ids", "halves of times") for n in ("none", "tail:3", "head:2")),
+        *(
+            (name, {"negatives": n})
+            for name in ("hashed ids", "multiplied and added ids", "halves of times")
+            for n in ("none", "tail:3", "head:2")
+        ),
     ],
     ids=str,
 )

@@ -25,7 +25,7 @@ def parse_graph(text: str) -> g.Graph:
     return parsed
 
 
-_Division = tuple[str, int]
+_Step = tuple[str, int]
 
 
 class _Edges(NamedTuple):
@@ -92,13 +92,13 @@ class _GraphBuilder(Builder):
     def dim(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
         return name, size
 
-    def index_map(self, meta: Meta, name: str, domain: str, codomain: str, *rest: int | str | _Division) -> g.IndexMap:
+    def index_map(self, meta: Meta, name: str, domain: str, codomain: str, *rest: int | str | _Step) -> g.IndexMap:
         return g.IndexMap(
             name=name,
             domain=domain,
             codomain=codomain,
             paths=tuple(part for part in rest if isinstance(part, str)),
-            divided=tuple(part for part in rest if isinstance(part, tuple)),
+            computed=tuple(part for part in rest if isinstance(part, tuple)),
             sharing=next((part for part in rest if isinstance(part, int)), 1),
             origin=self.origin(meta),
         )
@@ -106,7 +106,7 @@ class _GraphBuilder(Builder):
     def sharing(self, meta: Meta, count: int) -> int:
         return count
 
-    def division(self, meta: Meta, operator: str, number: int) -> _Division:
+    def with_number(self, meta: Meta, operator: str, number: int) -> _Step:
         return operator, number
 
     def tensor(self, meta: Meta, kind: str, name: str, extents: g.Shape, stored: Stored = FULL) -> g.Tensor:

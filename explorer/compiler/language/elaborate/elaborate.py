@@ -16,7 +16,7 @@ from explorer.compiler.language.elaborate.unknown import Unknown
 from explorer.compiler.language.elaborate.values.arrange import Arranging
 from explorer.compiler.language.elaborate.values.binding import bind_builtin, bind_division, split_axis
 from explorer.compiler.language.elaborate.values.calls import call_builtin
-from explorer.compiler.language.elaborate.values.divisions import DIVISIONS, divided
+from explorer.compiler.language.elaborate.values.computed_ids import DIVISIONS, EITHER_WAY, WORDS, computed, whole_of
 from explorer.compiler.language.elaborate.values.einsum import EXAMPLE, einsum
 from explorer.compiler.language.elaborate.values.inlining import Inlining
 from explorer.compiler.language.elaborate.values.operations import Operations
@@ -79,7 +79,7 @@ class Elaborator:
         self.loops = Loops(self, structure, elements)
         self.inlining = Inlining(self)
         self.unknown = Unknown(self, definition, helpers, definitions)
-        self.divisions: dict[str, IndexMap] = {}
+        self.computed_ids: dict[str, IndexMap] = {}
         """The maps that are computed of ids, by name."""
 
     @property
@@ -343,9 +343,16 @@ class Elaborator:
 
     def _binary(self, node: syntax.Binary, left_entity: Entity | None) -> Entity | None:
         if isinstance(left_entity, Index) and node.operator in DIVISIONS:
-            return divided(self, node, left_entity)
+            number = self.whole(node.right, "what an id is divided by")
+            return None if number is None else computed(self, node, left_entity, number, node.right)
+        right_entity = self.expression(node.right)
+        first, second = whole_of(left_entity), whole_of(right_entity)
+        if isinstance(left_entity, Index) and node.operator in WORDS and second is not None:
+            return computed(self, node, left_entity, second, node.right)
+        if isinstance(right_entity, Index) and node.operator in EITHER_WAY and first is not None:
+            return computed(self, node, right_entity, first, node.left)
         left = self.value(node.left, left_entity)
-        right = self.value(node.right, self.expression(node.right))
+        right = self.value(node.right, right_entity)
         return None if left is None or right is None else self.operations.binary(node, left, right)
 
     def _unary(self, node: syntax.Unary, inner: Entity | None) -> Row | Constant | None:

@@ -18,7 +18,7 @@ from explorer.compiler.language.elaborate.headers.lists import ids_beside, struc
 from explorer.compiler.language.elaborate.headers.maps import with_maps
 from explorer.compiler.language.elaborate.reductions import whole_map
 from explorer.compiler.language.elaborate.result import OperationSite
-from explorer.compiler.language.elaborate.values.divisions import made_maps, with_divisions
+from explorer.compiler.language.elaborate.values.computed_ids import made_maps, with_computed
 from explorer.compiler.language.names.builtins import GRAPH_WORD, RUNNING_KINDS, SETS_OF_FAMILIES
 from explorer.compiler.language.names.dependency import Dependency
 from explorer.compiler.language.names.entities import (
@@ -164,7 +164,7 @@ class Score(_Definition):
         ids = [entry for entry in self._maps if is_given(entry)]
         dependencies = [Dependency(entry.name, entry.domain) for entry in ids]
         structure = with_maps(facts_of(entry.codomain for entry in ids), definition, source.sizes, source.collector)
-        structure = with_divisions(structure, definition, source.sizes)
+        structure = with_computed(structure, definition, source.sizes)
         super().__init__(definition, source, structure, [*dependencies, Dependency(BATCH, BATCH)])
         report_sizes(source, structure)
         self._replaced = [each for each in dependencies if each.domain == NEGATIVE and each.name not in own]
@@ -206,7 +206,7 @@ class Layer(_Definition):
 
     def __init__(self, definition: syntax.Definition, source: Source) -> None:
         structure = with_maps(GRAPH, definition, source.sizes, source.collector)
-        structure = with_divisions(structure, definition, source.sizes)
+        structure = with_computed(structure, definition, source.sizes)
         super().__init__(definition, source, structure, structure.dependencies)
         report_sizes(source, structure)
         parameters = definition.parameters
@@ -265,7 +265,7 @@ class Op(_Definition):
     def __init__(self, definition: syntax.Definition, source: Source) -> None:
         structure = structure_of(definition, source.sizes, source.collector)
         structure = structure and with_maps(structure, definition, source.sizes, source.collector)
-        structure = structure and with_divisions(structure, definition, source.sizes)
+        structure = structure and with_computed(structure, definition, source.sizes)
         known = structure or bags_of("row")
         super().__init__(definition, source, known, known.dependencies)
         self.known = structure is not None

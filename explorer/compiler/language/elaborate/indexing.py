@@ -9,7 +9,7 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.elaborate.values.arrange import LARGEST_MADE, Arranging
-from explorer.compiler.language.elaborate.values.divisions import leading
+from explorer.compiler.language.elaborate.values.computed_ids import leading, may_be_negative
 from explorer.compiler.language.names.entities import (
     Constant,
     DataName,
@@ -138,11 +138,14 @@ def _check_indices(
                 detail = f"A reduction goes over {text}: sum({name}[k] for k in {text})."
             message = f"{name} is indexed by {index_set}, but '{text}' is not an index"
             elaborator.collector.report(message, expression.extent, detail)
-        elif index.divided:
+        elif index.computed:
             found = leading(elaborator, index, index_set)
             if found is None:
                 message = f"{name} has a row for each {index_set}, and '{index.text}' is of a set of its own"
                 detail = f"A tensor over another name makes it a set: param {name}[part, ...]."
+                if may_be_negative(index):
+                    message = f"'{index.text}' may be negative, and rows have numbers from 0 on"
+                    detail = f"A remainder never is: ({index.text}) % M."
                 elaborator.collector.report(message, expression.extent, detail)
             maps += [found] if found is not None else []
         elif index.member and index_set == index.domain:
@@ -207,7 +210,7 @@ def take_slice(elaborator: Elaborator, node: syntax.Slice, base: Entity | None) 
 
 
 def take_attribute(elaborator: Elaborator, node: syntax.Attribute, base: Entity | None) -> Entity | None:
-    if isinstance(base, Index) and base.divided:
+    if isinstance(base, Index) and base.computed:
         elaborator.collector.report(f"'{base.text}' is an index of a set of its own, which has no data", node.extent)
         return None
     if isinstance(base, Index):

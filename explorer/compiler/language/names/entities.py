@@ -48,8 +48,9 @@ class Index:
     member: bool = False
     bag: str = ""
     """Of an op's parameters that are bags the one that it is: what a loop goes over."""
-    divided: tuple[tuple[str, int], ...] = ()
-    """Divisions of its number, `i // 100`: it then leads to a set that what it indexes says, and "" stands here."""
+    computed: tuple[tuple[str, int], ...] = ()
+    """What is computed of its number, `i // 100`: it then leads to a set that what it indexes says, and its own is
+    "" here."""
 
     @property
     def text(self) -> str:

@@ -121,7 +121,10 @@ def _products(graph: g.Graph, inverted: set[str]) -> tuple[tuple[str, tuple[tupl
     return tuple(
         (entry.name, tuple((path, counts[each]) for path, each in zip(entry.paths, factors(graph, entry), strict=True)))
         for entry in graph.maps
-        if entry.name in inverted and entry.paths and not entry.divided and not any("." in path for path in entry.paths)
+        if entry.name in inverted
+        and entry.paths
+        and not entry.computed
+        and not any("." in path for path in entry.paths)
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import add, floordiv, mul, sub
 
 from .indices import Indices, Tensor, highest
+
+STEPS: Mapping[str, Callable[[int, int], int]] = {"//": floordiv, "*": mul, "+": add, "-": sub}
+"""What is computed of ids with a number, besides a remainder."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +39,20 @@ class DeclaredMap:
 
 
 @dataclass(frozen=True)
-class DividedMap:
-    """A map of ids that are computed of others, which are of the set `end`, by divisions one after another."""
+class ComputedMap:
+    """A map of ids that are computed of others, which are of the set `end`, with one number after another."""
 
     name: str
     end: str
     codomain: str
-    divided: tuple[tuple[str, int], ...]
+    computed: tuple[tuple[str, int], ...]
 
     def count(self, rows: int) -> int:
         """How many elements such ids may be of, where there are so many of the others."""
-        for operator, number in self.divided:
-            rows = -(-rows // number) if operator == "//" else number
-        return rows
+        highest = rows - 1
+        for operator, number in self.computed:
+            highest = number - 1 if operator == "%" else STEPS[operator](highest, number)
+        return max(0, highest + 1)
 
     def check(self, counts: Mapping[str, int], tables: Mapping[str, str]) -> None:
         """Raises ValueError where the tensor that they pick from, by set one of `tables`, lacks a row for an id that

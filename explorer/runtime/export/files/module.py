@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from .indices import Indices, Tensor, aligned
-from .maps import DeclaredMap, DividedMap
+from .maps import ComputedMap, DeclaredMap
 
 Sizes = Mapping[str, int]
 """By set, the number of its elements."""
@@ -65,7 +65,7 @@ class Compiled(nn.Module):  # type: ignore[misc]
     tensors: tuple[Declared, ...]
     maps: tuple[tuple[str, str], ...]  # what has ids, and the set that they are of
     declared: tuple[DeclaredMap, ...] = ()  # those that the text declares
-    divided: tuple[DividedMap, ...] = ()
+    computed: tuple[ComputedMap, ...] = ()
     outputs: tuple[str, ...]  # the arrays of the results, of which one may be there twice
     output_sets: tuple[str, ...]
     result: Program
@@ -182,7 +182,7 @@ class Compiled(nn.Module):  # type: ignore[misc]
                 table = tables.get(codomain, type(self).__name__)
                 raise ValueError(f"{name} holds {least - 1:,}, but {table} has {rows:,} rows.")
             counts[codomain] = max(least, rows)
-        for entry in self.divided:
+        for entry in self.computed:
             entry.check(counts, tables)
         return counts
 

@@ -124,7 +124,7 @@ def _fits(
         collector.report(f"'{index_set.text}' {taken}: choose another name for the index set", index_set.extent)
         return False
     known = {*SETS_OF_FAMILIES["score"], *declared_over(definition), *mapped_in(definition)}
-    if index_set.text not in known and name.text not in divided_in(definition):
+    if index_set.text not in known and name.text not in computed_in(definition):
         _report_unknown(index_set, definition, collector)
         return False
     return True
@@ -184,15 +184,16 @@ def mapped_in(definition: syntax.Definition) -> Iterator[str]:
     yield from (each.domain.text for each in definition.statements if isinstance(each, syntax.MapDeclaration))
 
 
-def divided_in(definition: syntax.Definition) -> Iterator[str]:
-    """What ids are divided, `w // 24` and `e.when % 7`, by the names of their maps: over the sets that these lead to
-    there need be no tensor."""
+def computed_in(definition: syntax.Definition) -> Iterator[str]:
+    """The ids that others are computed of, `w // 24` and `7 * e.when % 10`, by the names of their maps: over the sets
+    that these lead to there need be no tensor."""
     for statement in syntax.walk_statements(definition.statements):
         for node in (part for root in syntax.expressions_of(statement) for part in syntax.walk_expression(root)):
-            if isinstance(node, syntax.Binary) and node.operator in ("//", "%"):
-                match node.left:
-                    case syntax.Name(text=name) | syntax.Attribute(name=syntax.Name(text=name)):
-                        yield name
+            if isinstance(node, syntax.Binary) and node.operator in ir.STEPS:
+                for operand in (node.left, node.right):
+                    match operand:
+                        case syntax.Name(text=name) | syntax.Attribute(name=syntax.Name(text=name)):
+                            yield name
 
 
 def _report_unknown(index_set: syntax.Name, definition: syntax.Definition, collector: Collector) -> None:

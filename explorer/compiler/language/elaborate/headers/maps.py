@@ -8,7 +8,7 @@ from explorer.compiler.frozen import replace
 from explorer.compiler.ir.graph import plural
 from explorer.compiler.ir.set_maps import sorted_domain
 from explorer.compiler.language.diagnostics import Collector, Fix, suggestion, with_article
-from explorer.compiler.language.elaborate.headers.facts import declared_over, divided_in
+from explorer.compiler.language.elaborate.headers.facts import computed_in, declared_over
 from explorer.compiler.language.elaborate.headers.lists import OWN_SETS
 from explorer.compiler.language.names.builtins import builtin
 from explorer.compiler.language.names.reserved import why_reserved
@@ -97,7 +97,7 @@ def _fits(
         collector.report(f"'{codomain.text}' is no name for an index set: choose another one", codomain.extent)
         return False
     known = {*structure.sets, *declared_over(definition)}
-    if codomain.text not in known and name.text not in divided_in(definition):
+    if codomain.text not in known and name.text not in computed_in(definition):
         hint, fixes = suggestion(codomain.text, codomain.extent, known)
         detail = f"A tensor over a set makes it one: param T[{codomain.text}, D]."
         message = f"unknown index set '{codomain.text}'{hint or ': no tensor is over it'}"

@@ -20,7 +20,7 @@ op f(b: bag of row):
 def test_each_map_is_made_once() -> None:
     graph = check(BAGS.format("sum(Q[i // M] * R[i % M] + Q[i // M] + R[i // 2 % M] * T[i] for i in b)")).graph
     assert graph is not None
-    made = [(entry.name, entry.codomain, entry.divided) for entry in graph.maps if entry.divided]
+    made = [(entry.name, entry.codomain, entry.computed) for entry in graph.maps if entry.computed]
     assert made == [
         ("idx_div_3", "quotient", (("//", 3),)),
         ("idx_mod_3", "remainder", (("%", 3),)),
@@ -32,7 +32,7 @@ def test_the_printed_graph_reads_back() -> None:
     graph = check(BAGS.format("sum(Q[(i // M)] * R[i // 2 % M] for i in b)")).graph
     assert graph is not None
     text = "\n".join(line.text for line in print_graph(graph))
-    assert [entry.divided for entry in parse_graph(text).maps] == [entry.divided for entry in graph.maps]
+    assert [entry.computed for entry in parse_graph(text).maps] == [entry.computed for entry in graph.maps]
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_what_is_no_divided_id_is_refused(value: str, where: str, message: str) 
     [
         ("op f(A: csr[row, col]):\n    param Q[part, 4]\n    for z in A.nonzeros():\n        z[\"y\"] = Q[z // 2]\n"
          "    return z[\"y\"]\n",
-         "'z' is not divided: nonzeros are sorted before a run, and have no number of their own"),
+         "nothing is computed of 'z': nonzeros are sorted before a run, and have no number of their own"),
         ("layer f(g: graph):\n    param Q[part, 4]\n    for e in g.edges():\n        e[\"y\"] = Q[e // 2]\n"
          "    return e[\"y\"]\n",
-         "'e' is not divided: edges are sorted before a run, and have no number of their own"),
+         "nothing is computed of 'e': edges are sorted before a run, and have no number of their own"),
         ("layer f(g: graph):\n    param x[node, 4]\n    for n in g.nodes():\n        n[\"y\"] = x[n // 2]\n"
          "    return n[\"y\"]\n", "x has a row for each node, and 'n // 2' is of a set of its own"),
         ("score f(h: entity, w: hour):\n    param E[entity]\n    return E[h] * E[w // 24]\n",
@@ -91,14 +91,53 @@ def test_a_size_may_be_a_remainder() -> None:
         ("h // 2147483648", "an id is divided by a number from 1 to 2,147,483,647, not by 2147483648"),
         ("h % 99999999999999999999", "an id is divided by a number from 1 to 2,147,483,647, not by"
          " 99999999999999999999"),
-        ("h" + " // 1" * 9, "an id is divided 8 times at most"),
-        ("h" + " // 1" * 9000, "an id is divided 8 times at most"),
+        ("h" + " // 1" * 9, "of an id another is computed with 8 numbers at most"),
+        ("h" + " // 1" * 9000, "of an id another is computed with 8 numbers at most"),
     ],
     ids=lambda each: each[:30],
 )  # fmt: skip
 def test_what_no_ids_of_32_bits_need_is_refused(value: str, message: str) -> None:
     text = f"score f(h: entity):\n    param Q[part]\n    return Q[{value}]\n"
     assert message in [each for _, each in found(check(text))]
+
+
+def test_hashes_are_named_by_their_numbers_and_read_back() -> None:
+    graph = check(BAGS.format("sum(Q[(3 * i + 7) % 5] * R[i * 2 // 3 - 0] * T[i] for i in b)")).graph
+    assert graph is not None
+    made = {entry.name: entry.computed for entry in graph.maps if entry.computed}
+    assert made == {
+        "idx_times_3_plus_7_mod_5": (("*", 3), ("+", 7), ("%", 5)),
+        "idx_times_2_div_3_minus_0": (("*", 2), ("//", 3), ("-", 0)),
+    }
+    text = "\n".join(line.text for line in print_graph(graph))
+    assert "= (idx * 3 + 7) % 5" in text
+    assert {entry.name: entry.computed for entry in parse_graph(text).maps if entry.computed} == made
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "message"),
+    [
+        ("sum(Q[i - 1] for i in b)", "4:18-23", "'i - 1' may be negative, and rows have numbers from 0 on"),
+        ("sum(Q[7 % i] for i in b)", "4:22-23", "'i' is an index of a row, not a value"),
+        ("sum(Q[i % M + i % 2] for i in b)", "4:18-23", "'i % M' is an index of a set of its own, not a value"),
+        ("sum(Q[i * 0] for i in b)", "4:22-23", "an id is multiplied by a number from 1, not by 0"),
+        ("sum(Q[i * 2.5] for i in b)", "4:18-19", "'i' is an index of a row, not a value"),
+        ("sum(Q[i * 4294967296 * 2] for i in b)", "4:35-36",
+         "of ids up to 2,147,483,647 this may need more than 64 bits: take a remainder before"),
+        ("sum(T[i + 1] * Q[i] for i in b)", "4:18-23", "T has a row for each row, and 'i + 1' is of a set of its own"),
+    ],
+)  # fmt: skip
+def test_what_is_no_row_is_refused(value: str, where: str, message: str) -> None:
+    assert (where, message) in found(check(BAGS.format(value)))
+
+
+def test_on_the_way_ids_have_64_bits() -> None:
+    h = np.array([2**31 - 1, 2**31 - 2, 0], np.int32)
+    text = "score f(h: entity):\n    param Q[part]\n    return Q[(h * 4294967295 + 5) % 1000]\n"
+    table = np.arange(1000, dtype=np.float32)
+    wanted = [(int(each) * 4294967295 + 5) % 1000 for each in h]
+    for stage in ("graph", "cpu"):
+        np.testing.assert_array_equal(compiled(text).run({"h": h, "Q": table}, stage), wanted)
 
 
 @pytest.mark.parametrize("number", [2**31 - 1, 1])
