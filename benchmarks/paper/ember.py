@@ -1,4 +1,4 @@
-"""Ember's figures and tables: by the simulated machine, and counted from programs and lists.
+"""Ember's figures and tables: by the simulated machine, counted from programs and lists, and Figure 1 on a GPU.
 
 The simulated ones are those of the suite `dae`, whose docstring says what its cycles rest on. Published numbers are of
 the paper's text, its tables, and, for Figure 16, the figure scripts of its artifact.
@@ -11,7 +11,8 @@ from functools import cache, partial
 from typing import Any
 
 from benchmarks import _core, _dae_written, dae
-from benchmarks.paper.figure import Figure, Paper, Published, Row, Table
+from benchmarks.paper.figure import NEEDS_GPU, Figure, Paper, Published, Row, Table
+from benchmarks.paper.measured import embedding_figures
 from benchmarks.paper.whole_models import figure_8
 from explorer.checkout import CHECKOUT
 from explorer.compiler.ir.graph import Graph
@@ -344,7 +345,22 @@ PAPER = Paper(
     "ember",
     "Ember: embedding operations on decoupled access-execute architectures",
     (
-        _figure("fig1", "Figure 1: time and bandwidth on an H100", [2], None, "an H100 with the paper's nine models."),
+        _figure(
+            "fig1",
+            "Figure 1: where the time of models goes on a GPU",
+            [2],
+            None,
+            NEEDS_GPU,
+            embedding_figures.times_table,
+        ),
+        _figure(
+            "roofline",
+            "Figure 1: a roofline of embedding operations on a GPU",
+            [2],
+            None,
+            NEEDS_GPU,
+            embedding_figures.roofline_table,
+        ),
         _figure("table1", "Table 1: operations an element, and lookups", [1], compute_table),
         _figure("reuse", "Table 1: accesses within 1,000 other rows", [1], reuse_table),
         _figure("table2", "Table 2: inputs of graph-learning models", [3], inputs_table),

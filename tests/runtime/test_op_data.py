@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.runtime.data.attention import BLOCK_SIZES, big_bird
+from explorer.runtime.data.attention import BLOCK_SIZES, attended, big_bird
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.data.index_lists import SparseRows, check_size
 from explorer.runtime.data.lists import available_lists, load_lists, preset_names
@@ -98,6 +98,14 @@ def test_a_query_attends_to_eight_different_blocks(size: int) -> None:
     assert (rows[:, :2] == [0, 1]).all()
     assert (rows[1:, 2:5] == rows[:-1, 2:5] + 1).all()
     assert lists.row_shape == (size, 512)
+
+
+def test_no_block_comes_twice_where_the_window_is_on_the_first_ones() -> None:
+    rows = attended(12, range(12), np.random.default_rng(0))
+    assert rows.shape == (12, 8)
+    assert all(len(set(row)) == 8 for row in rows.tolist())
+    for query, row in enumerate(rows.tolist()):
+        assert {0, 1, (query - 1) % 12, query, (query + 1) % 12} <= set(row)
 
 
 @pytest.mark.parametrize(
