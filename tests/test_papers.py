@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "PAPERS.md").read_text()
 ENTRIES = {"cuKE": 25, "PIGEON and Hector": 28, "G-Sparse": 10, "Ember": 19}
 """How many features each paper describes."""
-STATES = ("whole", "in part: ", "not here: ", "outside: ")
+STATES = ("whole", "in part: ", "outside: ")
 NAMES = {"cuKE": "cuke", "PIGEON and Hector": "hector", "G-Sparse": "gsparse", "Ember": "ember"}
 NOTHING = "-"
 SLOW = (
