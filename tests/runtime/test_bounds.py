@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.runtime.limits.bounds import limits
+from explorer.runtime.limits.bounds import distinct_sectors, limits, touched_sectors
 
 B, N = 40, 6
 ENTITIES, RELATIONS = 30, 5
@@ -113,6 +113,14 @@ def test_short_rows_share_sectors_and_long_ones_are_rounded_up():
     assert found["compulsory_bytes"] == 32 * len(touched) + 16 * B
     streamed = sum((row * 36 + 35) // 32 - row * 36 // 32 + 1 for row in ids["r"].tolist())
     assert found["stream_bytes"] == 32 * (2 * B + streamed) + 16 * B
+
+
+@pytest.mark.parametrize("row_bytes", [1, 4, 8, 12, 16, 24, 32, 36, 64, 96, 100, 400])
+def test_sectors_are_those_of_the_bytes_whatever_a_rows_length(row_bytes):
+    rows = np.array([0, 1, 3, 4, 9, 20])
+    by_row = [{byte // 32 for byte in range(row * row_bytes, (row + 1) * row_bytes)} for row in rows.tolist()]
+    assert touched_sectors(rows, row_bytes) == sum(map(len, by_row))
+    assert distinct_sectors(rows, row_bytes) == len(set().union(*by_row))
 
 
 def test_a_tensor_without_index_sets_is_read_once():
