@@ -46,7 +46,8 @@ def product_ids(graph: Graph, entry: IndexMap, maps: Mapping[str, Ids], counts: 
     first, *others = map(follow, entry.paths)
     for ids, index_set in zip(others, sets[1:], strict=True):
         first = first * counts[index_set] + ids
-    return entry.compute(_wide(first) if entry.widens else first)
+    computed: Ids = entry.compute(_wide(first) if entry.widens else first)
+    return computed
 
 
 def _wide(ids: Any) -> Any:
