@@ -11,7 +11,7 @@ from torch import nn
 
 from explorer.compiler.returned import each_returned
 from explorer.runtime.torch.cache import Kept
-from explorer.runtime.trace.joins.joined import Mixed, stacks_of
+from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.ids import Ids
 from explorer.runtime.trace.tapes.nested import put_together
@@ -79,27 +79,30 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         tensors = {
             name: _rows(self._tensor(binding.paths[name], inputs), table) for name, table in binding.written.own.items()
         }
-        for name in binding.written.padded.values():
+        for name in (each for sources in binding.written.padded.values() for each in sources):
             if name in binding.paths:
                 tensors[name] = _rows(self._tensor(binding.paths[name], inputs), True)
         if binding.written.family == "layer":
             brought = {path: each for path, each in whole.items() if not each.is_floating_point()}
             sizes = tuple((path, tuple(each.shape), str(each.device)) for path, each in whole.items())
             written = binding.written
-            rest = sizes, len(tensors[written.counted]) if written.counted else 0
+            lengths = written.lengths(whole)
+            rest = sizes, len(tensors[written.counted]) if written.counted in tensors else 0
 
             def made_anew() -> dict[str, Any]:
                 found = binding.ids.of(whole)
-                return _apart(written.with_types(found, written.nodes(found, tensors)))
+                return _apart(written.with_types(found, written.nodes(found, tensors, lengths), lengths))
 
             ids = self._graphs.get(brought, rest, made_anew)
-            nodes = written.nodes(ids, tensors)
+            nodes = written.nodes(ids, tensors, lengths)
             made = written.given_by_ids(ids)
             tensors |= {name: _rows(each, written.tensors.get(name, True)) for name, each in made.items()}
             for name, rows in stacks_of(written.typed).items():
-                parts = [_rows(self._tensor(binding.paths[row], inputs), False) for row in rows]
+                parts = [row.of(_rows(self._tensor(binding.paths[row.name], inputs), False)) for row in rows]
                 tensors[name] = _rows(torch.stack(parts), True)
-            return binding.returned(self._layer(compiled, written, ids, written.with_padded(ids, tensors), nodes))
+            padded = written.with_padded(ids, tensors, lengths)
+            results = written.of_results(self._layer(compiled, written, ids, padded, nodes), ids, lengths)
+            return binding.returned(_shaped(*each) for each in zip(results, written.results, strict=True))
         ids = binding.ids.of(whole)
         made = binding.written.given_by_ids(ids)
         tensors |= {name: _rows(each, binding.written.tensors[name]) for name, each in made.items()}
@@ -132,10 +135,7 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any], nodes: int
     ) -> list[Any]:
         graph = {role: ids[of] for role, of in written.ids.items()}
-        results = each_returned(compiled(**graph, num_nodes=nodes, **tensors))
-        for each in written.typed:
-            results = each.of_results(ids, results) if isinstance(each, Mixed) else results
-        return [_shaped(*each) for each in zip(results, written.results, strict=True)]
+        return list(each_returned(compiled(**graph, num_nodes=nodes, **tensors)))
 
 
 def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:

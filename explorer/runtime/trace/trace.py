@@ -22,6 +22,7 @@ from explorer.runtime.trace.tapes.ids import Ids, ids_of, read
 from explorer.runtime.trace.tapes.lengths import coincide, picked
 from explorer.runtime.trace.tapes.recorded import Recorded, in_mode, place_of, record
 from explorer.runtime.trace.tapes.tape import TraceError, Where
+from explorer.runtime.trace.tapes.unions import sums
 from explorer.runtime.trace.texts.layers import write_layer
 from explorer.runtime.trace.texts.names import identifier
 from explorer.runtime.trace.texts.scores import is_score, write_score
@@ -78,10 +79,12 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     found = ids.of({place: known[place] for place in runs[0].whole})
     tensors = {name: own[paths[name]] for name in written.own if paths[name] in own}
     if written.typed:
-        counted = {name: known[paths[name]] for name in (written.counted,) if name}
-        found = written.with_types(found, written.nodes(found, counted))
+        counted = {name: known[paths[name]] for name in (written.counted,) if name in paths}
+        lengths = written.lengths(known)
+        found = written.with_types(found, written.nodes(found, counted, lengths), lengths)
         tensors |= {
-            name: torch.stack([own[paths[row]] for row in rows]) for name, rows in stacks_of(written.typed).items()
+            name: torch.stack([row.of(own[paths[row.name]]) for row in rows])
+            for name, rows in stacks_of(written.typed).items()
         }
     traced = Traced(
         text=written.text,
@@ -136,7 +139,7 @@ def _agreed(
                 continue
             raise
         runs, examples = found, drawn
-        if _tell_apart(runs, examples):
+        if _tell_apart(runs, examples, fixed):
             break
     if runs[0].form != runs[1].form:
         raise TraceError(
@@ -181,8 +184,14 @@ def _translated(
     return translations, [_written(module, *each, mixed) for each in zip(runs, translations, strict=True)]
 
 
-def _tell_apart(runs: list[Recorded], examples: list[Example]) -> bool:
-    """Whether the sets that ids pick are as long as no other in an example, and none as long in the other example."""
+def _tell_apart(runs: list[Recorded], examples: list[Example], static: set[int]) -> bool:
+    """Whether the sets that ids pick are as long as no other in an example, and none as long in the other example; and
+    those that are others one behind another as long as none, and as no dimension of the module's, which are
+    `static`."""
+    for run, each in zip(runs, examples, strict=True):
+        lengths = list(sums(run.tape, each.sizes).values())
+        if len({*lengths, *each.sizes, *static}) < len(lengths) + len({*each.sizes, *static}):
+            return False
     picks = [picked(run.tape, {id(each.tensor): each.name for each in run.given}) for run in runs]
     fixed = any(picks[1].get(origin) == size for origin, size in picks[0].items())
     return not fixed and not any(coincide(found, each.sizes) for found, each in zip(picks, examples, strict=True))

@@ -9,12 +9,14 @@ from typing import Any, NoReturn
 
 import torch
 
+from explorer.runtime.trace.operators.shapes import joined
 from explorer.runtime.trace.operators.table import entry_of
 from explorer.runtime.trace.tapes.ids import column
 from explorer.runtime.trace.tapes.lengths import indexing
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.tapes.signatures import signatures
 from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, constants, tensors_in
+from explorer.runtime.trace.tapes.unions import Unions, are_whole, rows_of
 from explorer.runtime.trace.texts.names import assigned_names, fresh, identifier
 from explorer.runtime.trace.values.elementwise import realized
 from explorer.runtime.trace.values.expressions import Node, Nodes, set_of, walk
@@ -77,6 +79,7 @@ class Translation:
     """The expressions of a tape's tensors. It is the context of the operators' entries."""
 
     def __init__(self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: set[str], apart: bool) -> None:
+        sizes = list(sizes)
         self.nodes = Nodes()
         self.numbers: dict[str, Given] = {}  # by name, what ids alone decide, that the text is given
         self.maps: dict[object, Map] = {}
@@ -97,6 +100,9 @@ class Translation:
         self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes))}
         for name in tables:  # whose rows may be a graph's nodes
             self._sets.setdefault(self.given[name].tensor.shape[0], f"rows of {name}")
+        self.unions = Unions(tape, self._sets, sizes)
+        self._pieces: dict[int, dict[int, tuple[int, Value]]] = {}  # by tensor, what rows of it were written, from to
+        self._slices = {id(call.returned): call for call in tape.calls if call.operator == "slice.Tensor"}
         self._fixed = {id(each.tensor) for each in given}
         self._ways = signatures(tape, {id(each.tensor): each.name for each in given})
         for each in given:
@@ -129,6 +135,8 @@ class Translation:
         with self.nodes.asked_by(call.where):
             if self._is_apart and call.of_ids and self._of_ids(call):
                 self._left_to_ids(call)
+            elif id(call.returned) in self._slices and {id(call.arguments[0])} <= self._pieces.keys() & self._stale:
+                self._stale.add(id(call.returned))  # until it is written, as the rows before were
             else:
                 self._made_by(call)
 
@@ -232,6 +240,21 @@ class Translation:
         self._values[id(target)] = made
         self._stale.discard(id(target))
         self._apart.discard(id(target))
+        if id(target) in self._slices:
+            self._written_to(self._slices[id(target)], made)
+
+    def _written_to(self, part: Call, made: Value) -> None:
+        """A part of a new tensor's rows is written; when all are, each once, it is these parts one behind another."""
+        rows = rows_of(part)
+        begins = self._values.get(id(part.arguments[0]))
+        if rows is None or begins is None or begins.node.operator not in ("empty", "number"):
+            return
+        base, start, stop = rows
+        pieces = self._pieces.setdefault(id(base), {})
+        pieces[start] = (stop, made) if start not in pieces else (start, made)  # which is none in a row
+        if are_whole({each: ends for each, (ends, _) in pieces.items()}, base.shape[0]):
+            self._values[id(base)] = joined(self, [pieces[each][1] for each in sorted(pieces)], 0)
+            self._stale.discard(id(base))
 
     def _changed(self, call: Call) -> None:
         """What shares memory with a tensor that is changed in place is not what it was."""
@@ -319,14 +342,16 @@ class Translation:
         """See `Context`."""
         return id(tensor) in self._tape.floating
 
-    def set_of_size(self, size: int) -> str:
+    def set_of_size(self, size: int, along: str = "") -> str:
         """See `Context`. Nodes that no input has a row for may have one each in the only tensor of that length."""
         tables = [
             each.name for each in self.given.values() if each.kind == "param" and each.tensor.shape[:1] == (size,)
         ]
         if size not in self._sets and len(tables) == 1:
             raise Again(set(tables))
-        return self._sets.get(size, "")
+        (leads,) = [each.codomains for each in self.maps.values() if each.name == along] or [set[str]()]
+        longs = [each for each in self.unions.as_long_as(size) if each in leads]
+        return longs[0] if longs else self._sets.get(size, "")
 
     def gathered(self, node: Node, name: str, of: str) -> Node:
         """See `Context`. What is computed of a table's rows is computed of those that are gathered."""

@@ -37,6 +37,10 @@ def graph(nodes, edges, seed):
         "first": numbers(nodes, F),
         "history": numbers(nodes, 2, F),
         "negative": ids(nodes, 2, edges + 4),
+        "authors": numbers(nodes + 3, F),
+        "wide": numbers(nodes + 3, F + 1),
+        "writes": torch.stack([ids(nodes + 3, edges + 2), ids(nodes, edges + 2)]),
+        "by": torch.stack([ids(nodes, edges // 2), ids(nodes + 2, edges // 2)]),
     }
 
 
@@ -47,6 +51,16 @@ KINDS = (["paper"], [CITES, LIKES])
 def relations(tensors):
     """Two kinds of edges, in dictionaries."""
     return [{"paper": tensors["x"]}, {CITES: tensors["edges"], LIKES: tensors["negative"]}]
+
+
+WRITES, BY = ("author", "writes", "paper"), ("paper", "by", "author")
+BOTH = (["paper", "author"], [CITES, WRITES, BY])
+
+
+def kinds(tensors, authors="authors"):
+    """Two kinds of nodes, and edges within one of them and between both."""
+    edges = {CITES: tensors["edges"], WRITES: tensors["writes"], BY: tensors["by"]}
+    return [{"paper": tensors["x"], "author": tensors[authors]}, edges]
 
 
 CONVOLUTIONS = {
@@ -85,10 +99,19 @@ CONVOLUTIONS = {
     "HANConv": (lambda: pyg.HANConv(F, 6, KINDS, heads=2), relations),
     "HEATConv": (lambda: pyg.HEATConv(F, G, TYPES, TYPES, 2, F, 3), "x edges node_types types features"),
     "HGTConv": (lambda: pyg.HGTConv(F, 6, KINDS, heads=2), relations),
+    "HGTConv of kinds": (lambda: pyg.HGTConv(F, F, BOTH, heads=2), kinds),
+    "HGTConv of widths": (
+        lambda: pyg.HGTConv({"paper": F, "author": F + 1}, 6, BOTH, heads=2),
+        lambda tensors: kinds(tensors, "wide"),
+    ),
     "HeteroConv": (lambda: pyg.HeteroConv({CITES: pyg.SAGEConv(F, G), LIKES: pyg.SAGEConv(F, G)}), relations),
     "HeteroConv of others": (
         lambda: pyg.HeteroConv({CITES: pyg.GATConv(F, G, add_self_loops=False), LIKES: pyg.GCNConv(F, G)}, aggr="max"),
         relations,
+    ),
+    "HeteroConv of kinds": (
+        lambda: pyg.HeteroConv({each: pyg.SAGEConv((F, F), G) for each in BOTH[1]}),
+        kinds,
     ),
     "HypergraphConv": (lambda: pyg.HypergraphConv(F, G), "x edges"),
     "LEConv": (lambda: pyg.LEConv(F, G), "x edges"),

@@ -223,15 +223,18 @@ class Bought(torch.nn.Module):
 
 @pytest.mark.parametrize("counts", [(50, 900), (900, 50)])
 @pytest.mark.parametrize("ends", [[("user", "item")], [("user", "item"), ("item", "user")]])
-def test_several_sets_of_nodes_are_refused(counts, ends) -> None:
+def test_several_sets_of_nodes_are_one(counts, ends) -> None:
     """The ids of either end are drawn of its own rows: else the module would raise an error of its own."""
-    generator = torch.Generator().manual_seed(0)
-    count = dict(zip(("user", "item"), counts, strict=True))
 
-    def ids(end, edges):
-        return torch.randint(0, count[end], (edges,), generator=generator)
+    def bought(counts, edges):
+        generator = torch.Generator().manual_seed(0)
+        count = dict(zip(("user", "item"), counts, strict=True))
 
-    rows = {name: torch.randn(size, 4, generator=generator) for name, size in count.items()}
-    sets = {pair: torch.stack([ids(end, 2000 + 40 * at) for end in pair]) for at, pair in enumerate(ends)}
-    with pytest.raises(ValueError, match="several sets of them, as from users to items"):
-        explorer.trace(Bought(), rows, sets)
+        def ids(end, edges):
+            return torch.randint(0, count[end], (edges,), generator=generator)
+
+        rows = {name: torch.randn(size, 4, generator=generator) for name, size in count.items()}
+        return rows, {pair: torch.stack([ids(end, edges + 40 * at) for end in pair]) for at, pair in enumerate(ends)}
+
+    found = explorer.trace(Bought(), *bought(counts, 2000))
+    hold(Bought(), found.module(), bought((23, 12), 61))

@@ -51,14 +51,31 @@ def test_rows_of_all_nodes_are_multiplied_in_one_sum() -> None:
     assert "for n in g.nodes())" in text
 
 
-def test_a_graph_of_two_sets_of_nodes_is_refused() -> None:
+def test_a_graph_of_two_sets_of_nodes_is_one_of_both() -> None:
     class Bought(torch.nn.Module):
         def forward(self, users, items, edges):
             return items + torch.zeros_like(items).index_add(0, edges[1], users[edges[0]])
 
-    users, items = torch.randn(7, 4), torch.randn(11, 4)
-    with pytest.raises(ValueError, match="several sets of them, as from users to items"):
-        explorer.trace(Bought(), users, items, torch.randint(0, 7, (2, 13)))
+    def tensors(users, items, edges):
+        ends = [torch.randint(0, count, (edges,)) for count in (users, items)]
+        return torch.randn(users, 4), torch.randn(items, 4), torch.stack(ends)
+
+    found = explorer.trace(Bought(), *tensors(7, 11, 13))
+    hold(Bought(), found.module(), tensors(23, 12, 61))
+    assert "sum(x[e.src] for e in n.incoming_edges())" in found.text
+
+
+def test_nodes_that_are_rows_of_others_are_refused() -> None:
+    class Pooled(torch.nn.Module):
+        """A sum over the edges into a node, and one over the nodes of each graph of a batch."""
+
+        def forward(self, x, edges, graphs, each):
+            h = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+            return each.index_add(0, graphs, h)
+
+    tensors = torch.randn(7, 4), torch.randint(0, 7, (2, 13)), torch.arange(7) // 3, torch.randn(3, 4)
+    with pytest.raises(ValueError, match="several sets of them, as nodes and graphs of a batch"):
+        explorer.trace(Pooled(), *tensors)
 
 
 def of(name):

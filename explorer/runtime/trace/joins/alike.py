@@ -57,8 +57,10 @@ class Alike:
             return self._gathered(each)
         if first.operator == COUNT:
             return self._tables.count(self._tables.map_of(tuple(str(node.data[0]) for node in each)))
-        if first.operator in ("reduce", "total", "place", "empty") or (first.operator == "tensor" and first.set):
-            raise NotAlike("an edge reads what the edges of its own relation are summed to, or data of its own")
+        if first.operator in ("reduce", "total", "place", "empty", "part") or (
+            first.operator == "tensor" and first.set
+        ):
+            return self._rows(each)
         if first.operator == "tensor":
             return self._tables.stack(each)
         if first.operator == "item" and not first.set and len({node.operands for node in each}) == 1:
@@ -68,6 +70,10 @@ class Alike:
             raise NotAlike("a number, or a part that is taken, is another for each")
         operands = tuple(self.one(pair) for pair in zip(*(node.operands for node in each), strict=True))
         return self._nodes.make(first.operator, operands, first.shape, set_of(operands), first.data)
+
+    def _rows(self, each: tuple[Node, ...]) -> Node:
+        """Rows of the parts' own."""
+        raise NotAlike("an edge reads what the edges of its own relation are summed to, or data of its own")
 
     def _gathered(self, each: tuple[Node, ...]) -> Node:
         """Rows that one map a part leads to. What is computed for a relation of all rows is computed of an edge's."""

@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+from explorer.runtime.trace.joins.kinds import Kinds
+from explorer.runtime.trace.joins.rows import Row
+
 
 @dataclass(frozen=True)
 class Joined:
@@ -20,7 +23,7 @@ class Joined:
     types: str
     numbers: tuple[int, ...]
     maps: Mapping[str, tuple[str, ...]]
-    stacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stacks: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
     counts: Mapping[str, str] = field(default_factory=dict)
 
     def made(self, ids: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,7 +51,7 @@ class Placed:
     numbers: tuple[int, ...]
     of: str
     places: tuple[str, ...]
-    stacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stacks: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
 
     def made(self, ids: Mapping[str, Any], rows: int) -> dict[str, Any]:
         """The kind of each row. Raises ValueError where one has none."""
@@ -124,17 +127,20 @@ class Fetched:
         return {name: tensors[table][ids[along].long()] for name, (table, along) in self.rows.items()}
 
 
-Typed = Joined | Placed | Mixed | Fetched
+Typed = Joined | Placed | Mixed | Fetched | Kinds
 
 
-def sources_of(each: Typed) -> dict[str, str]:
-    """The tensors that are made of another one's rows, with that one: of all edges, and those that are fetched."""
+def sources_of(each: Typed) -> dict[str, tuple[str, ...]]:
+    """The tensors that are made of others' rows, with those: of all edges, of all nodes, and those that are fetched."""
+    if isinstance(each, Kinds):
+        return {name: tuple(filter(None, sources)) for name, (_, sources) in each.rows.items()}
     if isinstance(each, Joined | Placed):
         return {}
     made: Mapping[str, tuple[str, Any]] = each.padded if isinstance(each, Mixed) else each.rows
-    return {name: source for name, (source, _) in made.items()}
+    return {name: (source,) for name, (source, _) in made.items()}
 
 
-def stacks_of(typed: Iterable[Typed]) -> dict[str, tuple[str, ...]]:
-    """All tables whose rows are tensors of the module, by name."""
-    return {name: rows for each in typed if isinstance(each, Joined | Placed) for name, rows in each.stacks.items()}
+def stacks_of(typed: Iterable[Typed]) -> dict[str, tuple[Row, ...]]:
+    """All tables whose rows are of the module, by name."""
+    tables = (each for each in typed if isinstance(each, Joined | Placed | Kinds))
+    return {name: rows for each in tables for name, rows in each.stacks.items()}

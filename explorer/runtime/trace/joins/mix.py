@@ -30,7 +30,7 @@ def mix(nodes: Nodes, result: Node, maps: Mapping[str, Any], given: Mapping[str,
     used = {name: each for name, each in maps.items() if name in read}
     leads = {name for name, each in used.items() if any(_is_node(of, homes) for of in each.codomains)}
     parts = tuple(dict.fromkeys(used[name].domain for name in used if name in leads))
-    if len(parts) < 2:
+    if len(parts) < 2 or any(of in used[name].codomains for name in leads for of in parts):  # nodes that lead on
         return Joining(result, (), {}, {}, "")
     try:
         made = _Mix(nodes, result, parts, used, leads, given)
@@ -123,8 +123,8 @@ class _Mix:
             return self._brought(node)
         if node.operator == "gather":
             found = self._nodes.make("gather", operands, node.shape, SET, (self._joined[str(node.data[0])],))
-            return self._chosen(mark, found, 1.0) if any(map(_partial, walk(operands))) else found
-        if _partial(node):
+            return self._chosen(mark, found, 1.0) if any(map(partial, walk(operands))) else found
+        if partial(node):
             at = 1 if node.operator == "/" else 0
             operands = (*operands[:at], self._chosen(mark, operands[at], 1.0), *operands[at + 1 :])
         return self._nodes.make(node.operator, operands, node.shape, SET, node.data)
@@ -176,6 +176,6 @@ class _Mix:
         return after("where", count, most, self._nodes.number(0))
 
 
-def _partial(node: Node) -> bool:
+def partial(node: Node) -> bool:
     """Whether an expression may be no number of operands that are."""
     return node.operator in ("/", "**") or (node.operator == "call" and node.data[0] in _PARTIAL)

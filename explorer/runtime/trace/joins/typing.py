@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from explorer.runtime.trace.joins.alike import NotAlike
+from explorer.runtime.trace.joins.rows import Row
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.texts.names import fresh, identifier
 from explorer.runtime.trace.values.expressions import Node, Nodes, walk
@@ -61,7 +62,7 @@ class Typing:
         if known is None:
             if {self._own[name].kind for name in names} != {"param"}:
                 raise NotAlike("the tensors of the relations are inputs or buffers")
-            known = fresh(identifier(_common(names)), self._used)
+            known = fresh(identifier(common(names)), self._used)
             self.found.stacks[known] = names
             self.given[known] = Given(known, known, "param", None)
         return self._typed(known, tensors[0].shape)
@@ -91,13 +92,13 @@ class Typing:
             return None
         return numbers
 
-    def stacks(self, numbers: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
+    def stacks(self, numbers: tuple[int, ...]) -> dict[str, tuple[Row, ...]]:
         """The tensors of each stacked table, in the order of the kinds."""
         order = sorted(range(len(numbers)), key=lambda part: numbers[part])
-        return {name: tuple(names[part] for part in order) for name, names in self.found.stacks.items()}
+        return {name: tuple(Row(names[part]) for part in order) for name, names in self.found.stacks.items()}
 
 
-def _common(names: tuple[str, ...]) -> str:
+def common(names: tuple[str, ...], otherwise: str = "typed") -> str:
     """What all of these are called: `lins_0_weight` and `lins_1_weight` are `lins_weight`."""
     parts = [name.split("_") for name in names]
-    return "_".join(part for part in parts[0] if all(part in other for other in parts)) or "typed"
+    return "_".join(part for part in parts[0] if part and all(part in other for other in parts)) or otherwise

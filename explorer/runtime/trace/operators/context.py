@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
+from explorer.runtime.trace.tapes.unions import Unions
 from explorer.runtime.trace.values.elementwise import elementwise
 from explorer.runtime.trace.values.expressions import Node, Nodes, set_of
 from explorer.runtime.trace.values.tensors import Pair, Value
@@ -14,6 +15,7 @@ class Context(Protocol):
     """A translation, as the entries of the table see it."""
 
     nodes: Nodes
+    unions: Unions
 
     def value(self, each: Any) -> Value:
         """A tensor's value, or that of a number. Raises Unsayable for one of integers, which is not a number here."""
@@ -31,8 +33,9 @@ class Context(Protocol):
     def is_floating(self, tensor: Any) -> bool:
         """Whether a tensor depends on floats."""
 
-    def set_of_size(self, size: int) -> str:
-        """The index set with so many elements; "" for a size of an element's."""
+    def set_of_size(self, size: int, along: str = "") -> str:
+        """The index set with so many elements; "" for a size of an element's. Of several it is the one that a map,
+        `along`, leads to."""
 
     def gathered(self, node: Node, name: str, of: str) -> Node:
         """The expression of a row that a map, of a set, leads to."""

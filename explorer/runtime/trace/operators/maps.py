@@ -84,8 +84,9 @@ def _scattered(name: str, at: int) -> Entry:
 def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value, name: str) -> Value:
     if base.shape[dim] == 1 and source.node.set and any(atom.axis == SET for atom in source.dims[dim]):
         return _into_one(context, base, dim, source, name)  # where all ids lead
-    home = context.set_of_size(base.shape[dim])
-    along, of, _ = context.map_of(ids, dim if ids.dim() > 1 else 0, home)
+    along, of, _ = context.map_of(ids, dim if ids.dim() > 1 else 0)
+    home = context.set_of_size(base.shape[dim], along)
+    context.map_of(ids, dim if ids.dim() > 1 else 0, home)
     atoms = source.dims[dim]
     if not home or len(atoms) != 1 or atoms[0].axis >= 0 or source.node.set not in ("", of):
         raise Unsayable("ids scatter elements that are no rows of the batch or graph")

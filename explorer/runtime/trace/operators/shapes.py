@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from explorer.runtime.trace.operators.context import Context, Entry, binary
+from explorer.runtime.trace.operators.unions import picked, put_behind, taken_apart
 from explorer.runtime.trace.values.elementwise import realized, same_sets
 from explorer.runtime.trace.values.expressions import Node, set_of
 from explorer.runtime.trace.values.tensors import (
@@ -29,7 +30,8 @@ def _same(context: Context, call: Any) -> Value:
 
 
 def _view(context: Context, call: Any) -> Value:
-    return viewed(context.nodes, context.value(call.arguments[0]), call.arguments[1])
+    value, shape = context.value(call.arguments[0]), call.arguments[1]
+    return viewed(context.nodes, taken_apart(context, value, shape), shape)
 
 
 def _transposed(context: Context, call: Any) -> Value:
@@ -117,6 +119,9 @@ def sliced(context: Context, value: Value, dim: int, start: int, stop: int, step
     count = len(range(start, stop, step))
     if count == size:
         return value
+    rows = _rows(context, value, dim, start, stop) if value.dims[dim] and step == 1 else None
+    if rows is not None:
+        return rows
     axis = _row_axis(value, dim)
     if axis is None:
         return replace(value, dims=(*value.dims[:dim], (Atom(count, REPEATED),), *value.dims[dim + 1 :]))
@@ -129,6 +134,20 @@ def sliced(context: Context, value: Value, dim: int, start: int, stop: int, step
     node = context.nodes.permuted(node, [*range(axis), rank - 1, *range(axis, rank - 1)])
     dims = (*value.dims[:dim], (Atom(count, axis),), *value.dims[dim + 1 :])
     return Value(node, dims)
+
+
+def _rows(context: Context, value: Value, dim: int, start: int, stop: int) -> Value | None:
+    """The rows between two places of a dimension that rows are a part of: those of a block, or all, of one number of
+    what is before them there. None where they are not."""
+    *outer, rows = value.dims[dim]
+    if rows.axis != SET or any(atom.axis == REPEATED for atom in outer):
+        return None
+    number, first = divmod(start, rows.size)
+    last = stop - number * rows.size
+    if outer:
+        sizes = [*value.shape[:dim], value.shape[dim] // rows.size, rows.size, *value.shape[dim + 1 :]]
+        value = selected(context, viewed(context.nodes, value, sizes), dim, number)
+    return value if (first, last) == (0, rows.size) else picked(context, value, dim, first, last)
 
 
 def _slice(context: Context, call: Any) -> Value:
@@ -151,13 +170,11 @@ def _unbound(context: Context, call: Any) -> list[Value]:
     return [selected(context, value, dim, index) for index in range(value.shape[value.place(dim)])]
 
 
-def _filled(context: Context, values: Sequence[Value], but: int) -> list[Value]:
+def _filled(context: Context, values: Sequence[Value]) -> list[Value]:
     """Values to join along a dimension, with all their other dimensions in their order, and numbers repeated."""
     same_sets(values)
     over = [next((at for at, dim in enumerate(v.dims) if any(a.axis == SET for a in dim)), None) for v in values]
     whole = {at for at in over if at is not None}
-    if but in whole:
-        raise Unsayable("rows of the batch or graph are put behind others")
     if len(whole) > 1:
         raise Unsayable("the rows of the batch or graph meet a dimension of an element")
     made = []
@@ -179,9 +196,17 @@ def _joined(context: Context, call: Any) -> Value:
     return joined(context, values, dim)
 
 
+def _are_rows(context: Context, values: Sequence[Value], dim: int) -> bool:
+    """Whether what is joined is the same for all rows of sets, each of them one behind another."""
+    same = all(len(value.dims[dim]) == 1 and value.dims[dim][0].axis == REPEATED for value in values)
+    return same and bool(context.unions.of([value.shape[dim] for value in values]))
+
+
 def joined(context: Context, values: Sequence[Value], dim: int) -> Value:
     """`concat` along a dimension."""
-    values = _filled(context, values, dim)
+    if any(atom.axis == SET for value in values for atom in value.dims[dim]) or _are_rows(context, values, dim):
+        return put_behind(context, values, dim)
+    values = _filled(context, values)
     shape = list(values[0].shape)
     shape[dim] = sum(value.shape[dim] for value in values)
     before = sum(bool(d) and d[0].axis != SET for d in values[0].dims[:dim])
@@ -209,7 +234,7 @@ def _stacked(context: Context, call: Any) -> Value:
 
 def side_by_side(context: Context, values: Sequence[Value], dim: int) -> Value:
     """`stack` along a new dimension."""
-    values = _filled(context, values, -1)
+    values = _filled(context, values)
     first = next((value for value in values if value.node.set), values[0])
     if len(values) == 1:
         return replace(first, dims=(*first.dims[:dim], (), *first.dims[dim:]))

@@ -20,6 +20,8 @@ _SMALLEST = (11, 499), (101, 1009), (499, 2003), (1009, 4001), (2003, 8009)
 """The least size of an index set in each example: far apart, so that a branch on a size is likely to be seen; and in
 those that are drawn where sets of the ones before came out as long as others."""
 DRAWS = len(_SMALLEST)
+MOST_SUMS = 1024
+"""Sums of sizes that no other one is to be."""
 MOST_TYPES = 64
 """Ids below this, and those of a graph, are drawn unevenly again, so that no two are likely to come as often."""
 
@@ -52,12 +54,14 @@ def redrawn(inputs: Mapping[str, Any], fixed: set[int], draw: int = 0) -> list[E
     made = []
     for number, smallest in enumerate(_SMALLEST[draw]):
         sizes: dict[int, int] = {}
+        sums = {0}  # of some of them, as of kinds that are put one behind another
         for size in groups:  # whose differences are others in each example
             floor = size * (3 + number) // 3 if size in rows else 0
             more = 1 + 2 * draw  # so that nodes of many degrees are met, which a module may pick rows by
             least = max([smallest, floor, *(more * other + 7 + 4 * number for other in sizes.values())])
-            sizes[size] = _prime(least, taken)
+            sizes[size] = _prime(least, {*taken, *sums, *(each - some for each in taken for some in sums)})
             taken.add(sizes[size])
+            sums |= {some + sizes[size] for some in sums} if len(sums) < MOST_SUMS else set()
         generator = torch.Generator().manual_seed(number + 2 * draw)
         most = {size: sizes[size] - 1 for size in rows} if draw else {}
         drawn = {name: _drawn(tensor, sizes, generator, most, draw > 0) for name, tensor in inputs.items()}

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import ne
 from typing import Any
 
 import torch
 
 from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, tensors_in
+from explorer.runtime.trace.tapes.unions import put_behind
 
 MOST_APART = 2
 """The constant that may be between a number and the size that it was made of: the largest id, and 1."""
@@ -36,6 +38,13 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Sum:
+    """A number: the sum of sizes, as where the rows of a block begin behind those of others."""
+
+    sizes: tuple[Size, ...]
+
+
+@dataclass(frozen=True)
 class _Unknown:
     """An argument that no input explains: refused where it is needed."""
 
@@ -45,14 +54,14 @@ class _Unknown:
 @dataclass(frozen=True, eq=False)
 class _Step:
     """A call to run again; one that returns a number of Python's must return the same one, since the text may hold it,
-    or a branch was taken on it. `lengths` are those, by result and dimension, that depend on ids and must be the same
-    too."""
+    or a branch was taken on it, or the same sum of sizes. `lengths` are those, by result and dimension, that
+    depend on ids and must be the same too."""
 
     number: int
     call: Call
     arguments: Any
     named: Any
-    must_be: bool | int | None
+    must_be: bool | int | Sum | None
     lengths: Mapping[tuple[int, int], int]
 
     @property
@@ -61,11 +70,11 @@ class _Step:
         dims = sum(tensor.dim() for tensor in tensors_in(self.call.returned))
         return torch.Tag.dynamic_output_shape in self.call.function.tags and len(self.lengths) < dims
 
-    def hold(self, returned: Any) -> None:
-        """Raises ValueError where another call returned other numbers than the traced one."""
+    def hold(self, returned: Any, must_be: Any) -> None:
+        """Raises ValueError where another call returned other numbers than the traced one, or than it `must_be`."""
         made = list(tensors_in(returned))
-        if self.must_be is not None and returned != self.must_be:
-            what = "branches" if isinstance(self.must_be, bool) else f"takes the number {self.must_be} out of ids"
+        if must_be is not None and returned != must_be:
+            what = "branches" if isinstance(must_be, bool) else f"takes the number {must_be} out of ids"
             raise ValueError(
                 f"the traced module {what} here, and these inputs go the other way: {self.call.where}. Trace it again "
                 "with such inputs."
@@ -92,7 +101,7 @@ class Ids:
             for step in self._steps:
                 arguments, named = (_filled(each, results, device) for each in (step.arguments, step.named))
                 returned = step.call.function(*arguments, **named)
-                step.hold(returned)
+                step.hold(returned, _filled(step.must_be, results, device))
                 made = list(tensors_in(returned)) or [returned]
                 results |= {Ref(step.number, place): each for place, each in enumerate(made)}
         return {name: read(results[ref], dim) for name, (ref, dim) in self._maps.items()}
@@ -115,6 +124,8 @@ def _filled(each: Any, results: Mapping[Ref, Any], device: Any) -> Any:
     if isinstance(each, Size):
         found = results[each.of]
         return int(found if each.dim is None else found.shape[each.dim]) + each.plus
+    if isinstance(each, Sum):
+        return sum(_filled(size, results, device) for size in each.sizes)
     if isinstance(each, list | tuple):
         return type(each)(_filled(inner, results, device) for inner in each)
     if isinstance(each, dict):
@@ -155,6 +166,7 @@ class _Comparison:
             )
         self._refs: list[dict[int, Ref]] = [{id(t): Ref(name) for name, t in each.items()} for each in inputs]
         self._sizes: list[tuple[Size, int, int]] = []
+        self._behind = _behind(*tapes)
         for name in inputs[0]:
             self._measured(Ref(name), inputs[0][name], inputs[1][name])
 
@@ -179,7 +191,7 @@ class _Comparison:
         kept = []
         for step in reversed(steps):
             if step.number in needed or step.must_be is not None or step.lengths or self._writes(step.call, needed):
-                for each in _leaves((step.arguments, step.named)):
+                for each in _leaves((step.arguments, step.named, step.must_be)):
                     if isinstance(each, _Unknown):
                         raise TraceError(each.why, step.call.where)
                     if isinstance(each, Ref | Size):
@@ -211,11 +223,13 @@ class _Comparison:
             for refs, each in zip(self._refs, pair, strict=True):
                 if isinstance(each, torch.Tensor):
                     refs.setdefault(id(each), Ref(number, place))
-        must_be = one.returned if isinstance(one.returned, int) else None
+        must_be: bool | int | Sum | None = one.returned if isinstance(one.returned, int) else None
         if must_be is not None and must_be != other.returned:
+            must_be = None if isinstance(must_be, bool) else self._sum(one.returned, other.returned)
+        if isinstance(one.returned, int) and must_be is None:
             raise TraceError(
                 "Python branches on ids, which go one way in some examples and another in others."
-                if isinstance(must_be, bool)
+                if isinstance(one.returned, bool)
                 else f"{one.operator}: a number is taken out of ids, which other ids make another. Leave it in the "
                 "tensors, or hand it in as an argument that is no tensor.",
                 one.where,
@@ -238,7 +252,32 @@ class _Comparison:
             for size, a, b in self._sizes:
                 if (a + plus, b + plus) == (one, other):
                     return replace(size, plus=plus)
-        return _Unknown(f"{call.operator}: the number {one} comes from the example, and is no size of its inputs.")
+        return self._sum(one, other) or _Unknown(
+            f"{call.operator}: the number {one} comes from the example, and is no size of its inputs."
+        )
+
+    def _sum(self, one: Any, other: Any) -> Sum | None:
+        """A number as where a block begins, of those that a call puts one behind another, or of several rows of them;
+        None where it is none."""
+        if not isinstance(one, int) or not isinstance(other, int):
+            return None
+        for sizes, others in self._behind:
+            times, rest = divmod(one, sum(sizes))
+            for count in range(len(sizes)):
+                if sum(sizes[:count]) == rest and times * sum(others) + sum(others[:count]) == other:
+                    found = [self._size(*pair) for pair in zip(sizes, others, strict=True)]
+                    if None not in found:
+                        return Sum(tuple(each for each in [*found * times, *found[:count]] if each is not None))
+        return None
+
+    def _size(self, one: int, other: int) -> Size | None:
+        return next((size for size, a, b in self._sizes if (a, b) == (one, other)), None)
+
+
+def _behind(one: Tape, other: Tape) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The sizes of what is put one behind another in both tapes, where all of them are others in the second."""
+    pairs = zip(put_behind(one), put_behind(other), strict=False)
+    return [(a, b) for a, b in dict.fromkeys(pairs) if len(a) == len(b) and all(map(ne, a, b))]
 
 
 def _lengths(one: list[Any], other: list[Any]) -> dict[tuple[int, int], int]:
@@ -252,8 +291,10 @@ def _lengths(one: list[Any], other: list[Any]) -> dict[tuple[int, int], int]:
 
 
 def _leaves(each: Any) -> Iterator[Any]:
-    """What lists, tuples and dictionaries hold."""
-    if isinstance(each, list | tuple | dict):
+    """What lists, tuples and dictionaries hold, and sums."""
+    if isinstance(each, Sum):
+        yield from each.sizes
+    elif isinstance(each, list | tuple | dict):
         for inner in each.values() if isinstance(each, dict) else each:
             yield from _leaves(inner)
     else:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.runtime.trace.joins.fetch import fetch
-from explorer.runtime.trace.joins.join import Joining, join
 from explorer.runtime.trace.joins.joined import sources_of
-from explorer.runtime.trace.joins.mix import mix
 from explorer.runtime.trace.tapes.tape import TraceError, Where
+from explorer.runtime.trace.texts.graphs import leads_to_nodes, one_graph
 from explorer.runtime.trace.texts.names import fresh, identifier
 from explorer.runtime.trace.texts.say import Sayer
 from explorer.runtime.trace.texts.written import Result, Written, declarations, used_tensors
@@ -73,29 +71,13 @@ class LayerSayer(Sayer):
 def write_layer(name: str, translation: Translation, mixed: bool) -> Written:
     """The text of a layer; `mixed` says whether sets of edges may be one that are not alike. Raises TraceError."""
     results = translation.settled()
-    together = translation.nodes.together([each.node for each in results])
-    whole = {each.name: each for each in translation.maps.values()}
-    known = {**translation.given, **translation.numbers}
-    if mixed:
-        joining = mix(translation.nodes, together, whole, known, translation.homes)
-    else:
-        joining = join(translation.nodes, together, whole, known)
-    last = joining.result
-    typed = joining.typed
-    maps = list(_maps_of(last, whole, joining) if typed else whole.values())
-    if mixed:
-        ends = {each.name for each in maps if _leads_to_nodes(each, translation.homes)}
-        last, fetched, new = fetch(translation.nodes, last, maps, ends, {**known, **joining.given})
-        typed = (*typed, fetched) if fetched.rows else typed
-        known |= new
-        left = {node.data[0] for node in walk((last,)) if node.operator == "gather"}
-        maps = [each for each in maps if each.name in {*ends, *left}]
-    roles = _roles(last, maps, translation.homes, joining.why)
+    graph = one_graph(translation, translation.nodes.together([each.node for each in results]), mixed)
+    last, given = graph.result, graph.given
+    roles = _roles(last, graph.maps, translation.homes, graph.why)
     if any(each.set not in {"", *roles.sets} for each in last.operands):
         raise TraceError("a result is no row for each node or edge.")
     used = used_tensors(last.operands)
     sets = {each: roles.sets.get(node.set, "") or _table(node, last, roles) for each, node in used.items() if node.set}
-    given = {**known, **joining.given}
     names = set(used) | {"g"}
     sayer = LayerSayer(last.operands, translation.nodes.names, names, roles)
     stored = _stored(last)
@@ -113,7 +95,7 @@ def write_layer(name: str, translation: Translation, mixed: bool) -> Written:
     body = "".join(f"    {line}\n" for line in [*lines, f"return {', '.join(map(sayer.say, last.operands))}"])
     of_nodes = [each for each, node in used.items() if node.set and roles.sets.get(node.set) == "node"]
     of_nodes = [each for each in of_nodes if each not in translation.numbers]
-    by_ids = next((each.name for each in whole.values() if roles.sets.get(each.domain) == "node"), "")
+    by_ids = next((each.name for each in graph.read if roles.sets.get(each.domain) == "node"), "")
     if not of_nodes and not by_ids:
         raise TraceError("no input has a row for each node, so how many there are is not told.")
     ids = {role: of for of, role in roles.maps.items()}
@@ -127,30 +109,21 @@ def write_layer(name: str, translation: Translation, mixed: bool) -> Written:
         tables,
         tuple(Result(each.shape, each.set_dim) for each in results),
         of_nodes[0] if of_nodes else "",
-        typed,
+        graph.typed,
         roles.sets,
         lines=(*asked, frozenset()),
         counted_ids=by_ids,
-        numbers=translation.number_dims({*used, *(source for each in typed for source in sources_of(each).values())}),
+        numbers=translation.number_dims(
+            {*used, *(source for each in graph.typed for sources in sources_of(each).values() for source in sources)}
+        ),
+        sizes=graph.sizes,
     )
-
-
-def _maps_of(result: Node, maps: Mapping[str, Map], joining: Joining) -> Iterable[Map]:
-    """The maps of a result whose sets were joined: those that are left, the joined ones, and the edges' types."""
-    read = {str(node.data[0]) for node in walk((result,)) if node.operator == "gather"}
-    read |= {str(node.data[1]) for node in walk((result,)) if node.operator == "reduce"}
-    for name in sorted(read):
-        if name in maps:
-            yield maps[name]
-        else:
-            of, leads = joining.maps[name]
-            yield Map(name, of, None, 0, set(leads))
 
 
 def _roles(result: Node, maps: list[Map], homes: set[str], why: str) -> Roles:
     """Which sets are nodes and edges, and which maps their ends and types. `why` says what sets were not joined for.
     Raises TraceError."""
-    ends = [each for each in maps if _leads_to_nodes(each, homes)]
+    ends = [each for each in maps if leads_to_nodes(each, homes)]
     edges = {each.domain for each in ends}
     nodes = {of for each in ends for of in each.codomains if of in homes or not of.startswith("rows of ")}
     if len(edges) > 1 and len(nodes) < 2:
@@ -161,8 +134,8 @@ def _roles(result: Node, maps: list[Map], homes: set[str], why: str) -> Roles:
         )
     if len(nodes) != 1 or len(ends) > 2:
         raise TraceError(
-            "edges lead to no nodes, or to several sets of them, as from users to items: a layer has one graph, of one "
-            "set of nodes, whose edges have two ends. Put the rows of all kinds into one tensor, outside of the module."
+            "edges lead to no nodes, or to several sets of them, as nodes and graphs of a batch: a layer has one "
+            "graph, whose edges have two ends. Leave what goes over a batch to the module behind this one."
         )
     (edge,), (node,) = edges, nodes
     reduced = [each.data[1] for each in walk((result,)) if each.operator == "reduce"]
@@ -176,10 +149,6 @@ def _roles(result: Node, maps: list[Map], homes: set[str], why: str) -> Roles:
             raise TraceError(f"the {what} have two kinds of types: a layer's {what} have one.")
         found |= dict.fromkeys(of_kind, kind)
     return Roles({edge: "edge", node: "node"}, found)
-
-
-def _leads_to_nodes(each: Map, homes: set[str]) -> bool:
-    return any(of in homes or not of.startswith("rows of ") for of in each.codomains)
 
 
 def _table(table: Node, result: Node, roles: Roles) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from explorer.runtime.trace.joins.joined import Fetched, Joined, Mixed, Placed, Typed, sources_of, stacks_of
+from explorer.runtime.trace.joins.kinds import Kinds
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.tapes.tape import Where
 from explorer.runtime.trace.values.expressions import Node, walk
@@ -31,7 +32,8 @@ class Written:
     or where there is none `counted_ids` a map with an id; `typed` are sets whose edges or rows are of types that a loop
     gave them, and `homes` what the sets of rows are of a graph: node or edge; `numbers` are the tensors of what depends
     on ids alone, with the dimension that their rows are;
-    `lines` are, by line of the text, the user's lines that ask for what it computes."""
+    `lines` are, by line of the text, the user's lines that ask for what it computes; `sizes` are, by set that kinds of
+    nodes or edges are, the inputs that have its rows, and in which dimension."""
 
     text: str
     family: str
@@ -44,6 +46,7 @@ class Written:
     lines: tuple[frozenset[Where], ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     counted_ids: str = ""
+    sizes: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
     @cached_property
     def own(self) -> Mapping[str, bool]:
@@ -56,26 +59,54 @@ class Written:
         """The tensors that count edges or tell whose they are, and those of numbers that depend on ids alone."""
         made = set(self.numbers)
         for each in self.typed:
-            made |= (
-                set(each.counts) if isinstance(each, Joined) else set(each.own) if isinstance(each, Mixed) else set()
-            )
+            made |= set(each.counts) if isinstance(each, Joined) else set[str]()
+            made |= set(each.own) if isinstance(each, Mixed | Kinds) else set[str]()
         return made
 
     @cached_property
-    def padded(self) -> Mapping[str, str]:
-        """The tensors that are made of another one's rows, with that one."""
-        return {name: source for each in self.typed for name, source in sources_of(each).items()}
+    def padded(self) -> Mapping[str, tuple[str, ...]]:
+        """The tensors that are made of others' rows, with those."""
+        return {name: sources for each in self.typed for name, sources in sources_of(each).items()}
 
-    def with_padded(self, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> dict[str, Any]:
+    def lengths(self, whole: Mapping[str, Any]) -> dict[str, int]:
+        """How many rows each kind has, of what ids are made of, by place. Raises ValueError where inputs of one kind
+        have other numbers of rows."""
+        found = {of: [whole[place].shape[dim] for place, dim in places] for of, places in self.sizes.items()}
+        for of, lengths in found.items():
+            if len(set(lengths)) > 1:
+                names = ", ".join(place for place, _ in self.sizes[of])
+                raise ValueError(
+                    f"{names} had as many rows in the example, and have {lengths}: trace with an example where kinds "
+                    "differ in their numbers."
+                )
+        return {of: lengths[0] for of, lengths in found.items()}
+
+    def of_results(self, results: Iterable[Any], ids: Mapping[str, Any], lengths: Mapping[str, int]) -> Iterable[Any]:
+        """The module's results, of the text's."""
+        for each in reversed(self.typed):  # the last of them made the text
+            if isinstance(each, Mixed):
+                results = each.of_results(ids, results)
+            if isinstance(each, Kinds):
+                results = each.of_results(results, lengths)
+        return results
+
+    def with_padded(
+        self, ids: Mapping[str, Any], tensors: Mapping[str, Any], lengths: Mapping[str, int]
+    ) -> dict[str, Any]:
         """The text's tensors, of which those are made of others."""
         found = dict(tensors)
         for each in self.typed:
+            if isinstance(each, Kinds):
+                found |= each.with_rows(found, lengths)
             if isinstance(each, Mixed | Fetched):
                 found |= each.with_rows(ids, tensors)
         return {name: found[name] for name in self.tensors}
 
-    def nodes(self, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> int:
+    def nodes(self, ids: Mapping[str, Any], tensors: Mapping[str, Any], lengths: Mapping[str, int]) -> int:
         """How many nodes a call's graph has; `tensors` are by their names in the text."""
+        for each in self.typed:
+            if isinstance(each, Kinds):
+                return each.nodes(lengths)
         return len(tensors[self.counted] if self.counted else ids[self.counted_ids])
 
     def given_by_ids(self, ids: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,11 +114,13 @@ class Written:
         over = {name: max(self.numbers.get(name, 0), 0) for name in self.made_of_ids}
         return {name: ids[name].movedim(at, 0) if ids[name].dim() else ids[name] for name, at in over.items()}
 
-    def with_types(self, ids: Mapping[str, Any], nodes: int) -> dict[str, Any]:
+    def with_types(self, ids: Mapping[str, Any], nodes: int, lengths: Mapping[str, int]) -> dict[str, Any]:
         """Ids of the module's maps, with those of the typed sets and their counts. Raises ValueError where a row has no
         type."""
         found = dict(ids)
         for each in self.typed:
+            if isinstance(each, Kinds):
+                found |= each.made(found, lengths)
             if isinstance(each, Joined | Mixed):
                 found |= each.made(found)
         edges = next((len(found[of]) for role, of in self.ids.items() if role in ("dst", "src") and of in found), 0)
