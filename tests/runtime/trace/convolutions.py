@@ -97,6 +97,10 @@ CONVOLUTIONS = {
     "GraphConv with weights": (lambda: pyg.GraphConv(F, G, aggr="mean"), "x edges weights"),
     "GraphConv of the largest": (lambda: pyg.GraphConv(F, G, aggr="max"), "x edges"),
     "HANConv": (lambda: pyg.HANConv(F, 6, KINDS, heads=2), relations),
+    "HANConv of kinds": (
+        lambda: pyg.HANConv({"paper": F, "author": F + 1}, 6, BOTH, heads=2),
+        lambda tensors: kinds(tensors, "wide"),
+    ),
     "HEATConv": (lambda: pyg.HEATConv(F, G, TYPES, TYPES, 2, F, 3), "x edges node_types types features"),
     "HGTConv": (lambda: pyg.HGTConv(F, 6, KINDS, heads=2), relations),
     "HGTConv of kinds": (lambda: pyg.HGTConv(F, F, BOTH, heads=2), kinds),

@@ -97,6 +97,38 @@ class Meant(Kinds):
         return {kind: rows - x["user"].mean(0) * x["tag"].sum(0) for kind, rows in super().forward(x, edges).items()}
 
 
+class Layers(nn.Module):
+    """Two layers, the first one of other widths, of which one kind's rows are what is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Kinds(WIDTHS), Kinds()
+
+    def forward(self, x, edges):
+        return torch.tanh(self.second(self.first(x, edges), edges)["item"])
+
+
+class Looped(nn.Module):
+    """Kipf and Welling 2017 within a kind, with loops beside the edges but for those that are there, and a sum between
+    two."""
+
+    def __init__(self):
+        super().__init__()
+        self.within, self.between = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, edges):
+        (across, within), users = edges.values(), x["user"]
+        loops = torch.arange(users.size(0))
+        others = within[0] != within[1]
+        src, dst = (torch.cat([each[others], loops]) for each in within)
+        degree = torch.zeros(users.size(0)).index_add(0, dst, torch.ones(len(dst)))
+        norm = degree.pow(-0.5)
+        message = (norm[src] * norm[dst])[:, None] * self.within(users)[src]
+        users = torch.zeros_like(users).index_add(0, dst, message)
+        items = torch.zeros_like(x["item"]).index_add(0, across[1], self.between(x["user"])[across[0]])
+        return {"user": users, "item": items + x["item"]}
+
+
 class Returned(Kinds):
     """Another way round: what edges lead to is a row of each kind, and one kind alone is returned."""
 
@@ -119,6 +151,8 @@ MODULES = {
     "two sums": (Bought, {"user": 4, "item": 4}, TWO),
     "quotient": (Quotient, {"user": 4, "item": 4}, RELATIONS[:1]),
     "meant": (Meant, KINDS, RELATIONS),
+    "layers": (Layers, WIDTHS, RELATIONS),
+    "looped": (Looped, {"user": 4, "item": 4}, [RELATIONS[0], RELATIONS[3]]),
     "returned": (Returned, KINDS, RELATIONS),
 }
 """By name: how one is made, and the kinds of nodes, with their widths, and of edges that it takes."""

@@ -46,7 +46,9 @@ def test_rows_of_other_widths_are_arrays_of_their_own() -> None:
     text = traced("widths")[1].text
     assert "x_user_[node, 4]" in text
     assert "x_tag_[node, 6]" in text
-    assert "where(kind1[n], " in text
+    assert "where(kind1[n], keys_user_weight @ x_user_[n], where(kind2[n], " in text
+    assert text.count("where(kind1[n], ") == 3  # keys, queries, and the rows that are added
+    assert "+ keys_bias[n.ntype]" in text
 
 
 def test_an_id_of_another_kind_is_refused() -> None:

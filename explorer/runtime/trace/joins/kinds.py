@@ -27,7 +27,7 @@ class Lead:
         leads to another block than in the trace."""
         ends = starts(lengths[each] for each in self.to)
         less, most, more = (
-            self._spread(each, lengths, ids.device)
+            each[0] if len(each) == 1 else self._spread(each, lengths, ids.device)
             for each in (
                 [ends[at] for at in self.places],
                 [lengths[self.to[at]] for at in self.places],

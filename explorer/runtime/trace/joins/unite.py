@@ -278,15 +278,14 @@ class _Unite:
         """The block of a set that each block of edges leads to along a map, in the example. Raises NotAlike."""
         known, ends = self._maps[along], self._unions.starts(of)
         ids = column(known.ids, known.along)
+        blocks = self._unions.starts(known.domain) if known.domain in self._unions.lengths else [0, len(ids)]
         found = []
-        for start, stop in pairwise(self._unions.starts(known.domain) if known.domain in self._unions.lengths else []):
+        for start, stop in pairwise(blocks):
             least, most = int(ids[start:stop].min()), int(ids[start:stop].max())
             there = [at for at, (first, end) in enumerate(pairwise(ends)) if first <= least and most < end]
             if not there:
                 raise NotAlike("the edges of one relation lead to several kinds of nodes")
             found.append(there[0])
-        if not found:
-            raise NotAlike("edges between kinds of nodes are those of no input")
         return tuple(found)
 
     def lead(self, along: str, of: str) -> str:
@@ -348,13 +347,17 @@ class _Unite:
         there = list(dict.fromkeys(each for each in parts if each is not None))
         absent = tuple(at for at, each in enumerate(parts) if each is None)
         try:
-            return _Blocks(self, of, types, absent).one(tuple(each or there[0] for each in parts))
+            return _Blocks(self, of, types, absent).all(tuple(each or there[0] for each in parts))
         except NotAlike:
             if strict or len(there) == 1:
                 raise
-        *firsts, last = there
+        return self.chosen(of, parts)
+
+    def chosen(self, of: str, parts: Parts) -> Node:
+        """The expression of all rows that is each block's own, by whose a row is. Raises NotAlike."""
+        types, (*firsts, last) = self._of(of), dict.fromkeys(each for each in parts if each is not None)
         made = self.together(of, tuple(each if each is last else None for each in parts))
-        for part in firsts:
+        for part in reversed(firsts):
             own = self.together(of, tuple(each if each is part else None for each in parts))
             for mark in (types.is_own(at) for at, each in enumerate(parts) if each is part):
                 made = self.nodes.call("where", mark, own, made, shape=own.shape)
@@ -367,9 +370,27 @@ class _Blocks(Alike):
     def __init__(self, unite: _Unite, of: str, types: Types, absent: tuple[int, ...]) -> None:
         super().__init__(unite.nodes, of, {}, types)
         self._unite, self._types, self._absent = unite, types, absent
+        self._whole: tuple[Node, ...] = ()
+
+    def all(self, each: tuple[Node, ...]) -> Node:
+        """The expression that all of these are. Raises NotAlike where what they do last is not alike; what is not alike
+        within is chosen by whose a row is."""
+        self._whole = each
+        return self.one(each)
 
     def one(self, each: tuple[Node, ...]) -> Node:
         """See `Alike`. What is there for all blocks is taken where some are absent."""
+        parts = tuple(None if at in self._absent else node for at, node in enumerate(each))
+        try:
+            return self._alike(each)
+        except NotAlike:
+            rows = all(node.set for node in each) and len({node.shape for node in each}) == 1
+            if each == self._whole or not rows or len(set(parts) - {None}) < 2:
+                raise
+        self._made[each] = self._unite.chosen(self._of, parts)
+        return self._made[each]
+
+    def _alike(self, each: tuple[Node, ...]) -> Node:
         there = [at for at in range(len(each)) if at not in self._absent]
         for known, made in self._unite.whole[self._of, there[0], each[there[0]]]:
             if all(known[at] is each[at] for at in there):

@@ -115,7 +115,9 @@ def _last(context: Context, value: Value, dim: int) -> tuple[Value, str]:
 
 
 def softened(context: Context, value: Value, dim: int) -> Value:
-    """`softmax` along a dimension."""
+    """`softmax` along a dimension; of one element it is 1."""
+    if value.shape[value.place(dim)] == 1:
+        return splat(context.nodes.number(1), value.shape)
     value, which = _last(context, value, dim)
     return Value(context.nodes.call("softmax", value.node, shape=value.node.shape, more=which), value.dims)
 

@@ -99,7 +99,12 @@ def _maps_of(result: Node, maps: Mapping[str, Map], joining: Joining) -> Iterabl
 
 def _sizes(translation: Translation, kinds: Kinds) -> dict[str, tuple[tuple[str, int], ...]]:
     """By the sets that kinds of nodes or edges are, the inputs that have their rows, and in which dimension."""
-    blocks = {*kinds.kinds, *(of for each in kinds.leads.values() for of in (*each.of, *each.to))}
+    spread = (each.of for each in kinds.leads.values() if len(each.of) > 1)  # the ids of one block are counted
+    blocks = {
+        *kinds.kinds,
+        *(of for each in spread for of in each),
+        *(of for each in kinds.leads.values() for of in each.to),
+    }
     blocks |= {of for each in kinds.types.values() for of in each}
     blocks |= {of for each in (*kinds.rows.values(), *kinds.own.values()) for of in each[0]}
     found = defaultdict(list)
