@@ -118,21 +118,23 @@ class _Held(interpreter._Text):
 
     def hold(self, fact: Fact) -> None:
         """A line that looks at a fact: once for equal names, where it speaks of no array that the kernel changes."""
-        kernel = self.kernel.name
-        stays = fact.arrays.isdisjoint(self.changed)
-        seen: set[tuple[Any, ...]] = set()
+        kernel, names = self.kernel.name, sorted(fact.names)
 
         def look(known: Mapping[str, Any]) -> None:
-            values = tuple(known[name] for name in sorted(fact.names))
-            if stays and values in seen:
-                return
-            seen.add(values)
             if not holds(fact.sum, known):
                 raise BrokenFact(f"{kernel}: {fact.text} ({fact.reason})")
 
-        names = sorted(fact.names | fact.arrays)
-        known = ", ".join(f"{name!r}: {self.name(name)}" for name in names)
-        self.line(f"{self.constant(look)}({{{known}}})")
+        known = ", ".join(f"{name!r}: {self.name(name)}" for name in (*names, *sorted(fact.arrays)))
+        told = f"{self.constant(look)}({{{known}}})"
+        if not fact.arrays.isdisjoint(self.changed):
+            self.line(told)
+            return
+        # Asked in the text itself: most times of millions, the values have been seen.
+        seen, values = self.constant(set()), f"values{len(self.known)}"
+        self.line(f"{values} = ({''.join(f'{self.name(name)}, ' for name in names)})")
+        with self.inside(f"if {values} not in {seen}:"):
+            self.line(f"{seen}.add({values})")
+            self.line(told)
 
 
 def hold_facts(kernels: Sequence[ScheduledKernel], inputs: Mapping[str, Any]) -> dict[str, Any]:

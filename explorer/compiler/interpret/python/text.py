@@ -31,6 +31,11 @@ Environment = dict[str, Any]
 
 MONOTONOUS = frozenset({"add", "sub", "mul", "min", "max"})
 """Arithmetic of indices that is least and most where its operands are."""
+CHOICES = {
+    **{function: f"1 if {{0}} {sign} {{1}} else 0" for function, sign in loops.COMPARISONS.items()},
+    "select": "{1} if {0} else {2}",
+}
+"""Functions of indices that choose one of two."""
 TEXTS_KEPT = 256
 INFIX_REDUCTIONS = {"sum": "+", "product": "*"}
 """What is one of Python's operators, as infix functions are: single numbers are added several times as fast by it."""
@@ -233,6 +238,8 @@ class Text:
         texts = [self.operand(operand) for operand in operands]
         if function in loops.INFIX_INDEX:
             return f" {loops.INFIX_INDEX[function]} ".join(texts)
+        if function in CHOICES:  # in place: a call takes several times as long, and kernels compare in inner loops
+            return CHOICES[function].format(*texts)
         return f"{self.constant(INDEX_FUNCTIONS[function])}({', '.join(texts)})"
 
     def combined(self, reduction: str, before: str, part: str) -> str:
