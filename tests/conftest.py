@@ -79,12 +79,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _machine_code_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Several modules look at the same examples as PTX and SASS: what NVRTC and nvdisasm make is kept for all workers
-    of this run of the tests, and for the servers that they start."""
-    base = tmp_path_factory.getbasetemp()
+def _machine_code_once() -> Iterator[None]:
+    """What Numba, NVRTC and nvdisasm make is kept by content, for all workers and the servers that they start, and for
+    later runs of the tests: Numba alone takes a quarter of their time, and most texts are those of the run before."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EXPLORER_CACHE", str(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base))
+        patch.setenv("EXPLORER_CACHE", str(ROOT / "build" / "tests"))
         yield
 
 

@@ -32,6 +32,7 @@ from explorer.compiler.unsupported import Unsupported
 from explorer.runtime import liveness
 from explorer.runtime.arrays import Arrays, Extents, check_inputs, kernels_of
 from explorer.runtime.data.triples import InputError
+from explorer.runtime.targets.machine_code import machine_code
 from explorer.runtime.targets.narrow import from_bits
 from explorer.runtime.targets.parts import divide
 
@@ -283,19 +284,14 @@ def _compile(kernel: Kernel, grouping: bool, checked: bool) -> CompiledKernel:
 @functools.lru_cache(maxsize=128)
 def _machine_code(function: HostFunction, signature: tuple[Any, ...], checked: bool = False) -> Callable[..., None]:
     """What Numba makes of a function, kept: programs that differ elsewhere, or by a backward pass, share kernels."""
-    import numba
-
-    njit: Any = numba.njit  # annotated by Numba for use as a plain decorator, and without this option
-    compiler = njit(
-        signature,
-        fastmath=FLOAT_RULES,
-        error_model="numpy",
-        nogil=True,
-        boundscheck=checked,
-        no_cfunc_wrapper=True,  # for C to call it by its address, which nothing does
-    )
-    compiled: Callable[..., None] = compiler(_python_function(function))
-    return compiled
+    options = {
+        "fastmath": FLOAT_RULES,
+        "error_model": "numpy",
+        "nogil": True,
+        "boundscheck": checked,
+        "no_cfunc_wrapper": True,  # for C to call it by its address, which nothing does
+    }
+    return machine_code(_python_function(function), function.text, signature, options)
 
 
 def made() -> int:

@@ -1,4 +1,5 @@
-"""What NVIDIA's tools made, kept on disk by what it was made of, for all processes of a user and after they end.
+"""What NVIDIA's tools and Numba made, kept on disk by what it was made of, for all processes of a user and after they
+end.
 
     kept(("nvrtc", "13.5.37", *flags, text), make)    made once; `make` is called where there is no whole entry
 
@@ -21,7 +22,7 @@ VARIABLE = "EXPLORER_CACHE"
 OWN = Path("embedding-compiler-explorer", "machine-code")
 """The folder in that one which has entries and nothing else: whatever is in it may be deleted."""
 MOST_BYTES = 256 << 20
-"""Of all entries: PTX, machine code and SASS of a model are 0.2 to 3 MB."""
+"""Of all entries: PTX, machine code and SASS of a model are 0.2 to 3 MB, a kernel for the CPU 0.05 MB."""
 _DIGEST, _LENGTH = 32, 8
 
 
