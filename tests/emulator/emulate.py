@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.codegen.binary.kept import kept
 from explorer.compiler.codegen.text import Code, Launch
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.node import Extent
@@ -36,7 +38,7 @@ TEXT_FLAGS = ("-O0", "-g1", "-w", "-fno-exceptions", UNSET, "-fsanitize=thread,b
 RUNTIME_FLAGS = ("-O2",)
 LINK_FLAGS = ("-shared", "-Wl,-Bsymbolic", "-nodefaultlibs")
 """Reading the standard libraries would take three quarters of the linker's time: they are found where a process has
-loaded them already (`_runtime`)."""
+loaded them already (`_Library`)."""
 GUARD = 1 << 20
 """Bytes on both sides of each array that belong to none, so that a wrong index meets no other array."""
 ALIGNMENT = 256
@@ -81,6 +83,7 @@ class _Library:
 
     def __init__(self, path: Path, lines: Sequence[str]) -> None:
         self.path, self.lines = path, lines
+        ctypes.CDLL("libstdc++.so.6", mode=ctypes.RTLD_GLOBAL)  # which the runtime calls
         self.functions = ctypes.CDLL(str(path))
         self.functions.emulator_launch.restype = ctypes.c_char_p
         self.functions.emulator_first_unwritten.restype = ctypes.c_long
@@ -193,8 +196,7 @@ def _folder() -> Path:
 
 @cache
 def _runtime() -> tuple[Path, ...]:
-    """The object files of what the text calls; what these call in turn is loaded."""
-    ctypes.CDLL("libstdc++.so.6", mode=ctypes.RTLD_GLOBAL)
+    """The object files of what the text calls."""
     found = []
     for source in ("memory", "threads"):
         path = _folder() / f"{source}.o"
@@ -205,15 +207,30 @@ def _runtime() -> tuple[Path, ...]:
 
 @cache
 def _compiled(text: str) -> Path:
-    """The library of a text, compiled once a process."""
+    """The library of a text: compiled once a process, and kept for later ones by all that it is made of."""
     folder = _folder() / hashlib.sha256(text.encode()).hexdigest()[:16]
     folder.mkdir()
-    source, compiled, library = folder / "text.cpp", folder / "text.o", folder / "text.so"
+    library = folder / "text.so"
+    flags = (*COMMON, *TEXT_FLAGS, "--", *RUNTIME_FLAGS, "--", *LINK_FLAGS)
+    (packed,) = kept((*_compiler(), *flags, text), lambda: (zlib.compress(_linked(text, folder).read_bytes(), 1),))
+    library.write_bytes(zlib.decompress(packed))
+    return library
+
+
+def _linked(text: str, folder: Path) -> Path:
+    source, compiled, linked = folder / "text.cpp", folder / "text.o", folder / "linked.so"
     source.write_text(text)
     headers = [f"--include={HERE / name}.hpp" for name in ("cuda", "ptx")]
     _compile(*COMMON, *TEXT_FLAGS, *headers, "-c", str(source), "-o", str(compiled))
-    _compile(*LINK_FLAGS, *map(str, _runtime()), str(compiled), "-o", str(library))
-    return library
+    _compile(*LINK_FLAGS, *map(str, _runtime()), str(compiled), "-o", str(linked))
+    return linked
+
+
+@cache
+def _compiler() -> tuple[str, ...]:
+    """Which compiler it is, and the emulator's own sources."""
+    version = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True).stdout
+    return version, *(path.read_text() for path in sorted(HERE.glob("*.[ch]pp")))
 
 
 def _compile(*arguments: str) -> None:
