@@ -49,6 +49,7 @@ def tensors_of(module: Any, counts: dict[str, int]) -> dict[str, Any]:
     return {name: each.requires_grad_(name in module.learnt) for name, each in found.items()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("name", SIZES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -118,3 +119,20 @@ def test_checked_code_is_another_and_still_checks(empty: Path, monkeypatch: pyte
     arrays = [outside[name] if name in outside else np.zeros(3, np.float32) for name in kernel.function.arguments]
     with pytest.raises(IndexError):
         kernel.machine_code(*arrays, 1, 0, 3)
+
+
+def test_what_a_name_stands_for_is_part_of_what_it_is_kept_by(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = TEXT.replace("dot(E[h], E[t])", "dot(exp(E[h]), E[t])")
+    scores(text)
+    forget()
+    made = cpu._python_function
+
+    def other(function: Any) -> Any:
+        changed = made(function)
+        changed.__globals__["exp"] = math.sin
+        return changed
+
+    monkeypatch.setattr(cpu, "_python_function", other)
+    want = (np.sin(INPUTS["E"][INPUTS["h"]]) * INPUTS["E"][INPUTS["t"]]).sum(1)
+    np.testing.assert_allclose(scores(text), want, rtol=1e-5)
+    assert entries(empty) == 2

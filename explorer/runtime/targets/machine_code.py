@@ -36,8 +36,8 @@ def machine_code(
         target = numba.core.registry.cpu_target.target_context
         target.refresh()
         versions = (platform.python_version(), numba.__version__, llvmlite.__version__)
-        described = (versions, target.codegen().magic_tuple(), _settings(), signature, _in_order(options))
-        key = ("numba", repr(described), Path(narrow.__file__).read_text(), text)
+        made_for = (versions, target.codegen().magic_tuple(), _settings(), signature, _in_order(options))
+        key = ("numba", repr(made_for), repr(_surroundings(function)), Path(narrow.__file__).read_text(), text)
         # LLVM finds functions by their names, and other processes have numbered theirs from the beginning as well.
         function.__qualname__ = f"{function.__name__}_{sha256(repr(key).encode()).hexdigest()[:32]}"
         function.__module__ = __name__  # which it is read back for
@@ -55,6 +55,12 @@ def machine_code(
         compiled.disable_compile()
     made: Callable[..., None] = compiled
     return made
+
+
+def _surroundings(function: types.FunctionType) -> list[tuple[str, str]]:
+    """What the names stand for that the text takes from around it."""
+    found = [(name, function.__globals__[name]) for name in function.__code__.co_names if name in function.__globals__]
+    return [(name, f"{getattr(is_, '__module__', '')}.{getattr(is_, '__qualname__', is_)}") for name, is_ in found]
 
 
 def _settings() -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ def test_the_reference_of_shared_negatives(name: str, option: str) -> None:
     assert_reference(ALL[name], option)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @cases
 def test_shared_negatives_as_a_module_of_pytorch(name: str, option: str) -> None:
     assert_module(ALL[name], option)
