@@ -295,7 +295,7 @@ def _machine_code(function: HostFunction, signature: tuple[Any, ...], checked: b
 
 
 def made() -> int:
-    """How many kernels this process has made machine code of. Numba gives none of it back."""
+    """How many kernels this process has machine code of, made or read from disk. Numba gives none of it back."""
     return _machine_code.cache_info().misses
 
 
