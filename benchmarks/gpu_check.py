@@ -41,11 +41,13 @@ from benchmarks._checked_cases import (
     sizes_of,
 )
 from explorer.compiler.interpret.inputs import each_fact
+from explorer.compiler.ir.graph import NODES
+from explorer.compiler.ir.index_sets import number_of
 from explorer.compiler.ir.kernels import AtomicAccumulate
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import walk
 from explorer.runtime.arrays import check_inputs
-from explorer.runtime.data.graphs import RelationalGraph, load_graph
+from explorer.runtime.data.graphs import RelationalGraph, load_graph, twice
 from explorer.runtime.data.index_arrays import sparse_from
 from explorer.runtime.data.triples import Triples
 from explorer.runtime.encode.bags import given_bags
@@ -278,10 +280,13 @@ def score_inputs(_: Setting, compilation: explorer.Compilation) -> dict[str, Any
 
 def layer_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, Any]:
     """A small graph with features, parameters and the gradient of the result."""
-    graph = programs(compilation)[0]
-    data = with_drawn_maps(setting.graph, graph, 0)
+    graph, given = programs(compilation)[0], setting.graph
+    if graph.ends != NODES:  # in the second set some have no edges
+        given = replace(twice(given, graph.ends), num_destinations=given.num_nodes + 7)
+    data = with_drawn_maps(given, graph, 0)
     tensors = draw_tensors(graph, encoded(data, graph).counts, seed=0)
-    return {**data.arrays(), **{n: getattr(data, n) for n in ("num_nodes", "num_etypes", "num_ntypes")}, **tensors}
+    numbers = {number_of(name): size for name, size in data.sizes.items() if name != "edge"}
+    return {**data.arrays(), **numbers, **tensors}
 
 
 def op_inputs(setting: Setting, compilation: explorer.Compilation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from explorer.compiler.counts import ASSUMED, CountError, check_family, read_counts
+from explorer.compiler.counts import ASSUMED, CountError, Counts, fitting, read_counts
 from explorer.compiler.decisions import Pinned, Policy, Replay, Schedule, ScheduleTextError
 from explorer.compiler.decisions import Value as Chosen
 from explorer.compiler.edited.verdict import NOT_RUN, EditedStage, Read, Verdict
@@ -17,6 +17,7 @@ from explorer.compiler.ir.graph import Graph, Value, operator_name
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Span, operations_of
+from explorer.compiler.ir.set_maps import ends_of
 from explorer.compiler.ir.work import work_by_set
 from explorer.compiler.kept import Kept
 from explorer.compiler.language.check import check
@@ -125,12 +126,17 @@ class Compilation:
 
         return nests_of(*self._to_schedule())
 
+    @property
+    def rows(self) -> Counts:
+        """How many rows each index set has in what is counted."""
+        counts = ASSUMED if self.counts is None else read_counts(self.counts, self.counted_on)
+        return fitting(counts, self.family, ends_of(self.stages.checked)) if isinstance(self.stages, Stages) else counts
+
     def _to_schedule(self) -> tuple[Any, Report]:
         """The loops as they are scheduled, and a report for that. Raises ValueError where no schedule fits them."""
         if not self.ok or self.stages["kernels"].program is None:
             raise ValueError(self.stages["kernels"].reason if self.ok else "this compilation has errors")
-        counts = ASSUMED if self.counts is None else read_counts(self.counts, self.counted_on)
-        policy = Replay(self.asked, Pinned(self.options))
+        counts, policy = self.rows, Replay(self.asked, Pinned(self.options))
         (stage,) = (spec for spec in STAGES if spec.name == "kernels")
         program: Any = self.stages[stage.follows].program
         for step in stage.passes[:-1]:
@@ -185,9 +191,8 @@ class Compilation:
     def with_counts(self, counts: Mapping[str, int], counted_on: str = "") -> Compilation:
         """The same model with its costs counted on a graph or a matrix of these sizes, each stage when it is first
         asked for. Raises CountError where they are of another family's."""
-        rows = read_counts(counts, counted_on)
-        check_family(rows, self.family)
         assert isinstance(self.stages, Stages)
+        rows = fitting(read_counts(counts, counted_on), self.family, ends_of(self.stages.checked))
         assert not self.edits, "what somebody edited was made for the counts of before"
         stages = self.stages.with_counts(rows)
         changed = replace(self, counts=counts, counted_on=counted_on, stages=stages, plain=None)
@@ -331,7 +336,7 @@ def compile_model(
     if chosen.negatives is None and any(entry.domain == NEGATIVE for entry in graph.maps):
         chosen = replace(chosen, negatives=Negatives(OWN_NEGATIVES, USUAL_NEGATIVE_COUNT))
     try:
-        check_family(rows, graph.family)
+        rows = fitting(rows, graph.family, ends_of(graph))
     except CountError as error:
         return _failed(text, chosen, (Diagnostic(message=str(error), span=None),))
     report = Report(chosen, rows, Replay(asked, policy or Pinned(chosen)), kept=kept or Kept())

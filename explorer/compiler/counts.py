@@ -3,7 +3,8 @@ schedules: those of the data that the user means, or of an assumed graph."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import field
 from types import MappingProxyType
 
 from explorer.compiler.frozen import dataclass, replace
@@ -16,7 +17,10 @@ SETS = {
     "src_pairs": "src_pair",
     "dst_pairs": "dst_pair",
 }
-"""What a caller names of a graph, and the index set that it counts; a pair is a node with the type of an edge at it."""
+"""What a caller names of a graph, and the index set that it counts; a pair is a node with the type of an edge at it. A
+graph that leads from one set to another has no nodes: its ends are called as the layer calls them, `users`, `items`."""
+NODES = {"nodes": "node"}
+"""The ends of edges where they are of one set."""
 MATRIX_SETS = {"rows": "row", "cols": "col", "nonzeros": "nonzero"}
 """What a caller names of a matrix; the rows of one of nodes by nodes are `nodes`, and an op that calls its sets
 otherwise names them so: `words`, `contexts`."""
@@ -45,20 +49,46 @@ class Counts:
     rows: Mapping[str, int]
     estimated: bool = False  # whether the pairs are
     batch: int | None = None
+    assumed: bool = False  # whether they are of no data
+    ends: Mapping[str, str] = field(default_factory=lambda: NODES)
+    """Of a layer's graph the sets that edges lead from and to, by what a caller and loops name their sizes."""
 
     def __getitem__(self, index_set: str) -> int:
         return self.rows.get(index_set, DECLARED)
 
     def of(self, extent: str) -> int | None:
         """The rows of the set whose size loops call so; None where nobody knows."""
-        return self.rows.get(ALL_SETS.get(extent, extent))
+        return self.rows.get(self.ends.get(extent, ALL_SETS.get(extent, extent)))
+
+    def is_of_graph(self, extent: object) -> bool:
+        """Whether loops call so how many elements a set has that a layer's graph brings."""
+        return extent in SETS or extent in self.ends
+
+    def between(self, ends: Mapping[str, str]) -> Counts:
+        """The same of a layer whose edges lead between these ends. Raises CountError where they are not counted, or
+        others are."""
+        counted = self.rows.keys() - {*SETS.values(), "unit"}
+        if ends == NODES:
+            _check_known(counted, SETS)
+            return self
+        if self.assumed:
+            own = dict.fromkeys(ends.values(), self.rows["node"])
+        else:
+            _check_there(self.rows, *ends)
+            _check_known(counted, (*ends, *(name for name in SETS if name not in ("nodes", "ntypes"))))
+            own = {index_set: self.rows[name] for name, index_set in ends.items()}
+        pairs = zip(("src_pair", "dst_pair"), own.values(), strict=False)
+        guesses = {} if self.assumed else {pair: _guess(self.rows, count) for pair, count in pairs}
+        rows = {name: count for name, count in self.rows.items() if name not in {*counted, "node", "ntype"}}
+        return replace(self, rows=MappingProxyType({**guesses, **rows, "ntype": 1, **own}), ends=ends)
 
     @property
     def about(self) -> str:
         """Its name with its sizes."""
         types = [(self["etype"], "edge type"), *([(self["ntype"], "node type")] if self["ntype"] > 1 else [])]
         pairs = f"{self['src_pair']:,} and {self['dst_pair']:,} pairs{', estimated' if self.estimated else ''}"
-        counted = [(self["node"], "node"), (self["edge"], "edge"), *types]
+        ends = [(self[end], end) for end in self.ends.values()]
+        counted = [*ends, (self["edge"], "edge"), *types]
         sizes = [f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counted]
         return f"{self.name} ({', '.join(sizes)}, {pairs})"
 
@@ -66,29 +96,36 @@ class Counts:
 def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
     """Counts from numbers by the names of SETS, of a graph, or of MATRIX_SETS, of a matrix, called `name`.
 
-    `nodes` and `edges` must be there, types are 1 and pairs are estimated where they are not; of a matrix `nonzeros`
-    and `rows`, `nodes` or what an op calls its rows; of lists `entries`, `a_entries` of several bags; of a score the
-    `batch`, and all else is assumed. Raises CountError.
+    `nodes`, or what a layer calls both ends of its edges, and `edges` must be there, types are 1 and pairs are
+    estimated where they are not; of a matrix `nonzeros` and `rows`, `nodes` or what an op calls its rows; of lists
+    `entries`, `a_entries` of several bags; of a score the `batch`, and all else is assumed. Raises CountError.
     """
     if BATCH in given:
         return _of_batch(given)
     lists = any(key == LISTS or key.endswith(f"_{LISTS}") for key in given)
     of_op = lists or not given.keys().isdisjoint(MATRIX_SETS)
     own = given.keys() - ALL_SETS.keys()
+    two_sets = bool(own) and "edges" in given and "nodes" not in given
     for key, value in given.items():
-        if key in own and not of_op:
-            raise CountError(f"there is nothing called '{key}' to count: counts are of {', '.join(ALL_SETS)}")
+        if key in own and not (of_op or two_sets):
+            _check_known((key,), ALL_SETS)
         _check_number(key, value)
     if of_op:
         owner = () if own else ("nodes",) if "nodes" in given else ("rows",)
         _check_there(given, *owner, *(() if lists else ("nonzeros",)))
         named = {ALL_SETS.get(key, key): number for key, number in given.items()}
         return Counts(name or "the given matrix", MappingProxyType(named))
-    _check_there(given, "nodes", "edges")
-    rows = {"etype": 1, "ntype": 1, **{SETS[key]: value for key, value in given.items()}}
-    guess = min(rows["edge"], rows["node"] * rows["etype"], round(_ASSUMED_SHARE * rows["edge"]))
-    rows = {"src_pair": guess, "dst_pair": guess, **rows, "unit": 1}
+    _check_there(given, *(() if two_sets else ("nodes",)), "edges")
+    rows = {"etype": 1, "ntype": 1, **{SETS.get(key, key): value for key, value in given.items()}}
+    if not two_sets:
+        rows = {**dict.fromkeys(("src_pair", "dst_pair"), _guess(rows, rows["node"])), **rows}
+    rows["unit"] = 1
     return Counts(name or "the given graph", MappingProxyType(rows), not {"src_pairs", "dst_pairs"} <= given.keys())
+
+
+def _guess(rows: Mapping[str, int], nodes: int) -> int:
+    """How many pairs of a type and one of so many nodes edges may have."""
+    return min(rows["edge"], nodes * rows["etype"], round(_ASSUMED_SHARE * rows["edge"]))
 
 
 def _of_batch(given: Mapping[str, int]) -> Counts:
@@ -96,7 +133,7 @@ def _of_batch(given: Mapping[str, int]) -> Counts:
     if others := [key for key in given if key != BATCH]:
         raise CountError(f"of a score the {BATCH} alone is counted, not {', '.join(others)}")
     _check_number(BATCH, given[BATCH])
-    return replace(ASSUMED, batch=given[BATCH])
+    return replace(ASSUMED, batch=given[BATCH], assumed=False)
 
 
 def _check_number(key: str, value: object) -> None:
@@ -104,12 +141,22 @@ def _check_number(key: str, value: object) -> None:
         raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
 
 
-def check_family(counts: Counts, family: str) -> None:
-    """Raises CountError where a layer is to be counted on a matrix, or what is no score on a batch."""
+def fitting(counts: Counts, family: str, ends: Mapping[str, str]) -> Counts:
+    """The counts as those of a definition, of a layer between these ends. Raises CountError where a layer is to be
+    counted on a matrix, what is no score on a batch, or a layer on a graph between other sets."""
     if family != "score" and counts.batch is not None:
         raise CountError(f"the counts of a {family} are not of a {BATCH}: scores have one")
-    if family == "layer" and "edge" not in counts.rows:
+    if family != "layer":
+        return counts
+    if "edge" not in counts.rows:
         raise CountError("the counts of a layer are of nodes and edges, not of a matrix")
+    return counts.between(ends)
+
+
+def _check_known(given: Iterable[str], known: Collection[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise CountError(f"there is nothing called '{key}' to count: counts are of {', '.join(known)}")
 
 
 def _check_there(given: Mapping[str, int], *needed: str) -> None:
@@ -129,5 +176,5 @@ _ASSUMED_ROWS = {
 """FB15k-237 with inverse triples, which Hector calls fb15k."""
 _ASSUMED_SHARE = _ASSUMED_ROWS["src_pair"] / _ASSUMED_ROWS["edge"]
 
-ASSUMED = Counts("assumed sizes", MappingProxyType(_ASSUMED_ROWS))
+ASSUMED = Counts("assumed sizes", MappingProxyType(_ASSUMED_ROWS), assumed=True)
 """Where no graph is given."""

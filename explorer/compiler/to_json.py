@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from explorer.compiler.counts import ASSUMED, read_counts
 from explorer.compiler.decisions import Choice, Schedule
 from explorer.compiler.effects.by_kernel import by_kernel
 from explorer.compiler.effects.effect import Measure, effect
@@ -129,9 +128,8 @@ def _bounded_json(compilation: Compilation, spec: StageSpec, numbers: Mapping[Sp
 
 def measure_of(compilation: Compilation) -> Measure:
     """What the graphs of a compilation are counted on."""
-    counts, negatives = compilation.counts, compilation.options.negatives
-    rows = ASSUMED if counts is None else read_counts(counts, compilation.counted_on)
-    return Measure(rows, negatives.count if negatives else 0)
+    negatives = compilation.options.negatives
+    return Measure(compilation.rows, negatives.count if negatives else 0)
 
 
 def _stage_json(spec: StageSpec, stage: Stage, numbers: Mapping[Span, int], told: _Told, measure: Measure) -> Json:

@@ -225,6 +225,11 @@ export interface OfferedGraph {
   ntypes: number;
   etypes: number;
 }
+/** A graph that a layer ran on. */
+export type RanGraph = OfferedGraph & {
+  /** By name, how many elements the sets have that its edges lead from and to: one of nodes, or two. */
+  ends?: Record<string, number>;
+};
 export interface OfferedLists {
   /** The kind of op that it is for. */
   for: string;
@@ -397,7 +402,7 @@ export interface Checked {
   sizes: Sizes;
   sizes_from: Record<string, string>;
   options: Options;
-  data: { name: string; source: string } & (OfferedTriples | OfferedGraph | RanLists);
+  data: { name: string; source: string } & (OfferedTriples | RanGraph | RanLists);
   limits: Limits;
   batch?: number;
   negatives?: string;

@@ -6,12 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from explorer.compiler.ir.graph import NODES
+from explorer.compiler.ir.set_maps import graph_maps
 from explorer.runtime.data.graphs import RelationalGraph, graph_from_edges, load_graph
 from explorer.runtime.data.ordering import order_by
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode import graph as encodings
-from explorer.runtime.encode.graph import DOMAINS, encode, segments
+from explorer.runtime.encode.graph import encode, segments
 
+DOMAINS = graph_maps(NODES)
 SMALL = graph_from_edges([(0, 1, 2), (0, 0, 2), (1, 1, 0), (0, 1, 2), (0, 1, 0)], [0, 1, 0, 1], num_etypes=3)
 """Edges in no order, a parallel pair (rows 0 and 3), node 3 alone, edge type 2 unused."""
 

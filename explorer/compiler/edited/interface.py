@@ -27,7 +27,7 @@ def first_misfit(program: Any, made: Any) -> Misfit | None:
 
 
 def _of_graphs(graph: Graph, made: Graph) -> Iterator[Misfit]:
-    if (graph.name, graph.family, graph.structure) != (made.name, made.family, made.structure):
+    if (graph.name, graph.family, graph.domain) != (made.name, made.family, made.domain):
         yield Misfit(graph.name, f"this graph is {made.family} {made.name}, and stays it")
     if graph.edges != made.edges:
         yield Misfit("edges", f"the model's edges are by {made.edges}, as the option edges says")

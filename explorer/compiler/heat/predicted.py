@@ -7,7 +7,6 @@ no shorter for it, so their sum is an upper bound of what the same figures give 
 from __future__ import annotations
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.counts import ASSUMED, Counts, read_counts
 from explorer.compiler.effects.figures import Predicted, own_values, predicted, rows_by_set
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph
@@ -35,7 +34,7 @@ def predicted_costs(compilation: Compilation) -> Costs | None:
     graph, negatives = compilation.stages["graph"].program, compilation.options.negatives
     if not isinstance(graph, Graph):
         return None
-    rows = rows_by_set(graph, counts_of(compilation), negatives.count if negatives else 0)
+    rows = rows_by_set(graph, compilation.rows, negatives.count if negatives else 0)
     if rows is None:
         return None
     stored, target = stored_by_kernels(graph, compilation), target_of(compilation)
@@ -54,15 +53,9 @@ def stored_by_kernels(graph: Graph, compilation: Compilation) -> list[str]:
     return [graph.result] if is_one_nest else stored_values(graph)
 
 
-def counts_of(compilation: Compilation) -> Counts:
-    """The rows that a compilation's graphs are counted on."""
-    counts = compilation.counts
-    return ASSUMED if counts is None else read_counts(counts, compilation.counted_on)
-
-
 def counted_on(compilation: Compilation) -> str:
     """The same in words."""
-    return "one triple" if compilation.family == "score" else counts_of(compilation).name
+    return "one triple" if compilation.family == "score" else compilation.rows.name
 
 
 def target_of(compilation: Compilation) -> GpuTarget:

@@ -32,6 +32,11 @@ DOMAINS = {"score": "batch", "layer": "graph"}
 STRUCTURES = ("bags", "blocks", "csr", "coo")
 """What an op is written over."""
 
+Ends = tuple[str, str]
+"""The sets that a layer's edges lead from and to."""
+NODES: Ends = ("node", "node")
+"""Those of a graph that has one set of nodes."""
+
 CONTRACTION_NAMES = {
     ",a->a": "bsv",
     "a,a->": "bvv",
@@ -226,6 +231,7 @@ class Graph(Node):
     structure: str = ""  # of an op: "bags", "csr", "coo" or "blocks"
     further: tuple[str, ...] = ()  # the results behind the first, of `return a, b`
     edges: str = USUAL_EDGES  # the end that a layer's edges are sorted by in memory
+    ends: Ends = NODES  # of a layer: the sets that its edges lead from and to
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -272,7 +278,8 @@ class Graph(Node):
     @property
     def domain(self) -> str:
         """The set that the definition is written over."""
-        return self.structure or DOMAINS[self.family]
+        between = "" if self.ends == NODES else f"[{', '.join(self.ends)}]"
+        return self.structure or f"{DOMAINS[self.family]}{between}"
 
     def size(self, extent: Extent) -> int:
         """The number that an extent stands for."""

@@ -43,6 +43,11 @@ def count_name(index_set: str) -> Extent:
     return 1 if index_set == "unit" else plural(index_set)
 
 
+def number_of(index_set: str) -> str:
+    """What a call gives the number of a graph's elements as: `num_nodes`, `num_users`."""
+    return f"num_{plural(index_set)}"
+
+
 def is_of_lists(extent: Extent) -> bool:
     """Whether so many are the entries of lists; of several bags each has its own, `a_entries`."""
     return isinstance(extent, str) and (extent == ENTRIES or extent.endswith(f"_{ENTRIES}"))

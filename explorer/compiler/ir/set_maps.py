@@ -7,25 +7,14 @@ from functools import cache
 from itertools import pairwise
 
 from explorer.compiler.counts import Counts
-from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.graph import NODES, Ends, Graph, IndexMap
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.work import work_of
 from explorer.compiler.options import EDGES
 
-PAIR_MAPS = {
-    "src_pair": (
-        ("src_pair", "edge", "src_pair"),
-        ("src_pair_node", "src_pair", "node"),
-        ("src_pair_etype", "src_pair", "etype"),
-    ),
-    "dst_pair": (
-        ("dst_pair", "edge", "dst_pair"),
-        ("dst_pair_node", "dst_pair", "node"),
-        ("dst_pair_etype", "dst_pair", "etype"),
-    ),
-}
-"""The maps of the compact sets: from edges to the unique (end, type) pairs, and from those to node and type."""
+PAIRS = ("src_pair", "dst_pair")
+"""The compact sets: the unique (end, type) pairs of edges."""
 
 THROUGH = {("dst_pair", "dst"): "dst_pair_node", ("src_pair", "src"): "src_pair_node"}
 """An edge's end is its pair's node: along the first map, the second goes on as the third."""
@@ -33,23 +22,54 @@ THROUGH = {("dst_pair", "dst"): "dst_pair_node", ("src_pair", "src"): "src_pair_
 SORTED_LISTS = {"bag": "entry", "query": "entry", "row": "nonzero"}
 """The maps of an op by which their domain, which is beside each, is sorted."""
 
-HOMES: tuple[tuple[frozenset[str], str, str], ...] = (
-    (frozenset({"etype"}), "etype", "etype"),
-    (frozenset({"src"}), "node", "src"),
-    (frozenset({"dst"}), "node", "dst"),
-    (frozenset({"src", "etype"}), "src_pair", "src_pair"),
-    (frozenset({"dst", "etype"}), "dst_pair", "dst_pair"),
-)
-"""The smallest set through which given dependencies of an edge value factor, and the map from edges to it."""
 
-STEPS = {
-    "etype": {"etype": "etype"},
-    "src": {"src": "node"},
-    "dst": {"dst": "node"},
-    "src_pair": {"src": "src_pair_node", "etype": "src_pair_etype"},
-    "dst_pair": {"dst": "dst_pair_node", "etype": "dst_pair_etype"},
-}
-"""For each of those maps, the maps of edges as seen from its set; "node" and "etype" are the set's identity."""
+@cache
+def graph_maps(ends: Ends) -> Mapping[str, tuple[str, str]]:
+    """The maps that every graph with these ends has, each with the set that it leads from and the one that it leads
+    to: nodes have types where they are one set."""
+    source, destination = ends
+    return {
+        "src": ("edge", source),
+        "dst": ("edge", destination),
+        "etype": ("edge", "etype"),
+        **({"ntype": ("node", "ntype")} if ends == NODES else {}),
+        **{name: place for pair in pair_maps(ends).values() for name, place in pair.items()},
+    }
+
+
+@cache
+def pair_maps(ends: Ends) -> Mapping[str, Mapping[str, tuple[str, str]]]:
+    """The maps of the compact sets: from edges to the pairs, and from those to the element of an end and the type."""
+    return {
+        pair: {pair: ("edge", pair), f"{pair}_node": (pair, end), f"{pair}_etype": (pair, "etype")}
+        for pair, end in zip(PAIRS, ends, strict=True)
+    }
+
+
+@cache
+def homes(ends: Ends) -> tuple[tuple[frozenset[str], str, str], ...]:
+    """The smallest set through which given dependencies of an edge value factor, and the map from edges to it."""
+    source, destination = ends
+    return (
+        (frozenset({"etype"}), "etype", "etype"),
+        (frozenset({"src"}), source, "src"),
+        (frozenset({"dst"}), destination, "dst"),
+        (frozenset({"src", "etype"}), "src_pair", "src_pair"),
+        (frozenset({"dst", "etype"}), "dst_pair", "dst_pair"),
+    )
+
+
+@cache
+def steps(ends: Ends) -> Mapping[str, Mapping[str, str]]:
+    """For each of those maps, the maps of edges as seen from its set; the set's own name is its identity."""
+    source, destination = ends
+    return {
+        "etype": {"etype": "etype"},
+        "src": {"src": source},
+        "dst": {"dst": destination},
+        "src_pair": {"src": "src_pair_node", "etype": "src_pair_etype"},
+        "dst_pair": {"dst": "dst_pair_node", "etype": "dst_pair_etype"},
+    }
 
 
 @cache
@@ -87,14 +107,19 @@ def listed_in(graph: Graph) -> tuple[tuple[IndexMap, IndexMap], ...]:
     return tuple((home, pick) for home, pick in pairwise(graph.maps) if is_sorted(home, graph.edges))
 
 
+def ends_of(graph: Graph) -> Mapping[str, str]:
+    """The sets that a layer's edges lead from and to, by what loops call their sizes."""
+    return {str(count_name(index_set)): index_set for index_set in graph.ends}
+
+
 def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:
     """The graph's maps, and those of the compact sets that are not among them yet."""
     known = {entry.name for entry in graph.maps}
     added = [
         IndexMap(name=name, domain=domain, codomain=codomain, origin=())
-        for index_set in ("src_pair", "dst_pair")
+        for index_set, maps in pair_maps(graph.ends).items()
         if index_set in sets
-        for name, domain, codomain in PAIR_MAPS[index_set]
+        for name, (domain, codomain) in maps.items()
         if name not in known
     ]
     return (*graph.maps, *added)

@@ -133,8 +133,9 @@ def _between(lines: Sequence[str], line: int, column: int, end_line: int, end_co
 
 
 def with_article(noun: str) -> str:
-    """The noun with "a" or "an"."""
-    return f"{'an' if noun[0] in 'aeiou' or noun == 'ntype' else 'a'} {noun}"
+    """The noun with "a" or "an", as it is spoken: a user, an ntype."""
+    vowel = noun[0] in "aeiou" and not noun.startswith(("us", "uni", "eu"))
+    return f"{'an' if vowel or noun == 'ntype' else 'a'} {noun}"
 
 
 def source_line(text: str, line: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compiler.counts import ASSUMED, Counts
+from explorer.compiler.counts import Counts
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, Loop, ScheduledKernel
 from explorer.compiler.ir.node import Extent, walk
@@ -23,7 +23,7 @@ def is_soon_merged(kernel: ScheduledKernel, counts: Counts) -> bool:
     """Whether a kernel merges pieces of which a graph that is given has so few that one warp may merge them all."""
     known = {name: counts.of(name) for _, count in kernel.counts for name in count.names}
     sizes = {name: size for name, size in known.items() if size is not None}
-    if counts is ASSUMED or kernel.template != "merge" or not kernel.counts or len(sizes) < len(known):
+    if counts.assumed or kernel.template != "merge" or not kernel.counts or len(sizes) < len(known):
         return False
     return all(count.value(sizes) <= SOON_MERGED for _, count in kernel.counts)
 

@@ -13,7 +13,6 @@ from explorer.compiler.compilation import Compilation, Operation
 from explorer.compiler.effects.figures import figures, own_values, rows_by_set, stored_bytes
 from explorer.compiler.heat.predicted import (
     counted_on,
-    counts_of,
     device_of,
     predicted_costs,
     stored_by_kernels,
@@ -152,7 +151,7 @@ def _saved(compilation: Compilation, operation: Span, report: PassReport) -> lis
     """What a pass over graphs changed of an operation's figures; of the one that fuses, what is never in memory."""
     if not isinstance(report.read, Graph):
         return []
-    counts, negatives = counts_of(compilation), compilation.options.negatives
+    counts, negatives = compilation.rows, compilation.options.negatives
     count = negatives.count if negatives else 0
     before = rows_by_set(report.read, counts, count)
     if before is None:

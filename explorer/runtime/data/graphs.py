@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.ir.graph import NODES, Ends, plural
+from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.set_maps import graph_maps
 from explorer.runtime.data import triples as inputs
 from explorer.runtime.data.blocks import blocks_of
 from explorer.runtime.data.triples import MAX_COUNT, Ids, InputError, Triples, available_files, load_triples
@@ -81,7 +84,10 @@ class DeclaredMap:
 
 @dataclass(frozen=True, eq=False)
 class RelationalGraph:
-    """Edge i goes from src[i] to dst[i] and has type etype[i]; node v has type ntype[v]."""
+    """Edge i goes from src[i] to dst[i] and has type etype[i]; node v has type ntype[v].
+
+    Where edges lead from one set to another, `ends`, `num_nodes` are of the first and `num_destinations` of the second,
+    and neither has types."""
 
     name: str
     source: str  # "preset, generated" or "file, with inverse triples"
@@ -94,6 +100,22 @@ class RelationalGraph:
     ntype: Ids
     declared: Mapping[str, DeclaredMap] = field(default_factory=dict)
     """The maps that a layer declares beside these, by name."""
+    ends: Ends = NODES
+    num_destinations: int = 0
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many elements the sets of its own have."""
+        one = self.ends == NODES
+        ends = dict(zip(self.ends, (self.num_nodes, self.num_nodes if one else self.num_destinations), strict=True))
+        types = {"ntype": self.num_ntypes} if one else {}
+        return {**ends, "edge": self.num_edges, "etype": self.num_etypes, **types}
+
+    @property
+    def domains(self) -> dict[str, tuple[str, str]]:
+        """The set that each of its maps is over, and the set that it leads to; those of pairs too."""
+        declared = {name: (each.domain, each.codomain) for name, each in self.declared.items()}
+        return {**graph_maps(self.ends), **declared}
 
     @property
     def num_edges(self) -> int:
@@ -103,20 +125,24 @@ class RelationalGraph:
     def arrays(self) -> dict[str, Ids]:
         """Its arrays by the names that a layer's maps have."""
         declared = {name: each.ids for name, each in self.declared.items()}
-        return {"src": self.src, "dst": self.dst, "etype": self.etype, "ntype": self.ntype, **declared}
+        types = {"ntype": self.ntype} if self.ends == NODES else {}
+        return {"src": self.src, "dst": self.dst, "etype": self.etype, **types, **declared}
 
 
-def load_graph(source: str, data_dir: Path | None = None) -> RelationalGraph:
-    """The graph of a preset, or of a file of triples with their inverses.
+def load_graph(source: str, data_dir: Path | None = None, ends: Ends = NODES) -> RelationalGraph:
+    """The graph of a preset, or of a file of triples with their inverses; for a layer whose edges lead from one set to
+    another, `ends`, that of `from_heads` or `twice`.
 
     A triple is an edge from its head to its tail, of its relation's type; its inverse goes back with the type
     relation + the number of relations. `data_dir` restricts what is looked up, as for `load_triples`; a preset of
     triples that is no preset of graphs is taken like a file. Raises InputError.
     """
     if source.lower() in GRAPH_PRESETS:
-        return generate(source.lower(), GRAPH_PRESETS[source.lower()])
+        made = generate(source.lower(), GRAPH_PRESETS[source.lower()])
+        return made if ends == NODES else twice(made, ends)
     _refuse_unknown(source, data_dir)
-    return with_inverses(load_triples(source, data_dir))
+    triples = load_triples(source, data_dir)
+    return with_inverses(triples) if ends == NODES else from_heads(triples, ends)
 
 
 def available_graphs(data_dir: Path | None) -> list[dict[str, Any]]:
@@ -149,37 +175,32 @@ def as_graph(triples: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def graph_counts(source: str, data_dir: Path | None = None) -> dict[str, int]:
-    """The sizes of a graph's index sets as `explorer.compile` takes them; those of presets without making the graph.
+def graph_counts(source: str, data_dir: Path | None = None, ends: Ends = NODES) -> dict[str, int]:
+    """The sizes of a graph's index sets as `explorer.compile` takes them, between `ends`; those of presets without
+    making the graph.
 
     `source` is what `load_graph` takes. Raises InputError.
     """
     preset = GRAPH_PRESETS.get(source.lower())
     if preset is None or preset.pairs is None:
         path = Path(source) if data_dir is None else data_dir / source
-        return dict(_file_counts(source, data_dir, path.stat().st_mtime_ns if path.is_file() else 0))
-    return {
-        "nodes": preset.num_nodes,
-        "edges": preset.num_edges,
-        "etypes": preset.num_etypes,
-        "ntypes": preset.num_ntypes,
-        "src_pairs": preset.pairs[0],
-        "dst_pairs": preset.pairs[1],
-    }
+        return dict(_file_counts(source, data_dir, ends, path.stat().st_mtime_ns if path.is_file() else 0))
+    types = {"ntype": preset.num_ntypes} if ends == NODES else {}
+    sizes = dict.fromkeys(ends, preset.num_nodes) | {"edge": preset.num_edges, "etype": preset.num_etypes, **types}
+    return _named(sizes, *preset.pairs)
 
 
 @lru_cache(maxsize=32)
-def _file_counts(source: str, data_dir: Path | None, changed: int) -> dict[str, int]:
-    graph = load_graph(source, data_dir)
-    pairs = [np.unique(ends.astype(np.int64) * graph.num_etypes + graph.etype) for ends in (graph.src, graph.dst)]
-    return {
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "etypes": graph.num_etypes,
-        "ntypes": graph.num_ntypes,
-        "src_pairs": len(pairs[0]),
-        "dst_pairs": len(pairs[1]),
-    }
+def _file_counts(source: str, data_dir: Path | None, ends: Ends, changed: int) -> dict[str, int]:
+    graph = load_graph(source, data_dir, ends)
+    pairs = [np.unique(ids.astype(np.int64) * graph.num_etypes + graph.etype) for ids in (graph.src, graph.dst)]
+    return _named(graph.sizes, *map(len, pairs))
+
+
+def _named(sizes: Mapping[str, int], src_pairs: int, dst_pairs: int) -> dict[str, int]:
+    """The sizes of sets, and how many pairs there are, by what counts are called."""
+    named = {str(count_name(name)): size for name, size in sizes.items()}
+    return {**named, "src_pairs": src_pairs, "dst_pairs": dst_pairs}
 
 
 def _refuse_unknown(source: str, data_dir: Path | None) -> None:
@@ -214,6 +235,39 @@ def with_inverses(triples: Triples) -> RelationalGraph:
         dst=np.concatenate([triples.t, triples.h]),
         etype=np.concatenate([triples.r, triples.r + np.int32(count)]),
         ntype=np.zeros(triples.num_entities, dtype=np.int32),
+    )
+
+
+def twice(graph: RelationalGraph, ends: Ends) -> RelationalGraph:
+    """The graph's edges from its nodes, as elements of one set, to its nodes as those of another."""
+    source, destination = map(plural, ends)
+    return replace(
+        graph,
+        source=f"{graph.source}, its nodes as {source} and as {destination}",
+        num_ntypes=0,
+        ntype=np.zeros(0, dtype=np.int32),
+        ends=ends,
+        num_destinations=graph.num_nodes,
+    )
+
+
+def from_heads(triples: Triples, ends: Ends) -> RelationalGraph:
+    """The triples as edges from one set, the heads that there are, to another, the tails that there are; of their
+    relations' types, without inverses."""
+    (heads, src), (tails, dst) = (np.unique(ids, return_inverse=True) for ids in (triples.h, triples.t))
+    source, destination = map(plural, ends)
+    return RelationalGraph(
+        name=triples.name,
+        source=f"{triples.source.split(',')[0]}, heads as {source} and tails as {destination}",
+        num_nodes=len(heads),
+        num_etypes=triples.num_relations,
+        num_ntypes=0,
+        src=src.reshape(-1).astype(np.int32),
+        dst=dst.reshape(-1).astype(np.int32),
+        etype=triples.r,
+        ntype=np.zeros(0, dtype=np.int32),
+        ends=ends,
+        num_destinations=len(tails),
     )
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
 from explorer.compiler.ir.index_sets import factors, is_given, is_of_fact
-from explorer.compiler.ir.set_maps import listed_in
+from explorer.compiler.ir.set_maps import graph_maps, listed_in
 from explorer.runtime.data.graphs import DeclaredMap, RelationalGraph
 from explorer.runtime.data.triples import Ids, InputError
-from explorer.runtime.encode.graph import DOMAINS, MEMORY_LIMIT, Encodings, encode
+from explorer.runtime.encode.graph import MEMORY_LIMIT, Encodings, encode
 
 DRAWN = 1_000
 """The elements of a set that no data has, as times or users: ids of it are drawn."""
@@ -24,7 +24,7 @@ def declared_in(graph: Graph) -> list[IndexMap]:
     """The maps that a text declares, beside those of its facts, its graph, its lists or its matrix."""
     if graph.family == "score":
         return [entry for entry in graph.maps if is_given(entry) and not is_of_fact(entry)]
-    own = [each.name for pair in listed_in(graph) for each in pair] if graph.family == "op" else DOMAINS
+    own = [each.name for pair in listed_in(graph) for each in pair] if graph.family == "op" else graph_maps(graph.ends)
     return [entry for entry in graph.maps if is_given(entry) and entry.name not in own]
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from explorer.compiler.ir.set_maps import graph_maps
 from explorer.compiler.options import EDGES, USUAL_EDGES
 from explorer.runtime.data.blocks import scattered, taken
 from explorer.runtime.data.graphs import DeclaredMap, RelationalGraph
@@ -23,20 +24,6 @@ from explorer.runtime.data.triples import Ids, InputError
 
 MEMORY_LIMIT = 2 << 30
 """The most bytes that a graph and its encodings may take together, unless the caller says otherwise."""
-
-DOMAINS: dict[str, tuple[str, str]] = {
-    "src": ("edge", "node"),
-    "dst": ("edge", "node"),
-    "etype": ("edge", "etype"),
-    "ntype": ("node", "ntype"),
-    "src_pair": ("edge", "src_pair"),
-    "src_pair_node": ("src_pair", "node"),
-    "src_pair_etype": ("src_pair", "etype"),
-    "dst_pair": ("edge", "dst_pair"),
-    "dst_pair_node": ("dst_pair", "node"),
-    "dst_pair_etype": ("dst_pair", "etype"),
-}
-"""The set that each map is over, and the set that it leads to."""
 
 Row = TypeVar("Row", bound=np.generic)
 
@@ -92,10 +79,10 @@ class Encodings:
     maps: dict[str, Ids]
     counts: dict[str, int]  # the size of every index set
     norm: npt.NDArray[np.float32]  # [edges]: 1 / the number of in-edges of the edge's dst that have its type
-    in_degree: npt.NDArray[np.float32]  # [nodes]
-    steps: list[Step] = field(default_factory=list)
-    domains: Mapping[str, tuple[str, str]] = field(default_factory=lambda: DOMAINS)
+    in_degree: npt.NDArray[np.float32]  # [nodes]; of two sets, the destinations
+    domains: Mapping[str, tuple[str, str]]
     """The set that each map is over, and the set that it leads to."""
+    steps: list[Step] = field(default_factory=list)
     _segments: dict[str, Segments] = field(default_factory=dict)
 
     def segments(self, name: str) -> Segments:
@@ -130,7 +117,7 @@ class Encodings:
 
     def degrees(self, end: str = "dst") -> Degrees:
         """In-degrees (of `dst`) or out-degrees (of `src`)."""
-        count = np.bincount(self.maps[end], minlength=self.counts["node"])
+        count = np.bincount(self.maps[end], minlength=self.counts[self.domains[end][1]])
         return Degrees(float(count.mean()) if len(count) else 0.0, int(count.max(initial=0)), int((count == 0).sum()))
 
     @property
@@ -140,12 +127,17 @@ class Encodings:
         return sum(array.nbytes for array in arrays) + sum(entry.bytes for entry in self._segments.values())
 
     def describe(self) -> dict[str, Any]:
-        """The graph and its pre-processing, for display."""
+        """The graph and its pre-processing, for display; of two sets, `nodes` are those of both, and each is a type."""
+        ends = {end: self.counts[end] for end in dict.fromkeys(self.graph.ends)}
         degrees = {name: vars(self.degrees(end)) for name, end in (("in_degree", "dst"), ("out_degree", "src"))}
         return {
             "name": self.graph.name,
             "source": self.graph.source,
-            **{f"{name}s": self.counts[name] for name in ("node", "edge", "etype", "ntype")},
+            "nodes": sum(ends.values()),
+            "edges": self.counts["edge"],
+            "etypes": self.counts["etype"],
+            "ntypes": self.counts.get("ntype", len(ends)),
+            "ends": ends,
             "etypes_used": len(np.unique(self.maps["etype"])),
             "src_pairs": self.counts["src_pair"],
             "dst_pairs": self.counts["dst_pair"],
@@ -186,13 +178,8 @@ def encode(
         edge_order = _edge_order(graph, edges, other)
         src, dst, etype = (taken(array, edge_order) for array in (graph.src, graph.dst, graph.etype))
         done(f"{len(edge_order):,} edges")
-    maps = {"src": src, "dst": dst, "etype": etype, "ntype": graph.ntype}
-    counts = {
-        "node": graph.num_nodes,
-        "edge": graph.num_edges,
-        "etype": graph.num_etypes,
-        "ntype": graph.num_ntypes,
-    }
+    maps = {**graph.arrays(), "src": src, "dst": dst, "etype": etype}
+    counts, domains = graph.sizes, graph.domains
     with _timed(steps, f"unique ({edges}, etype)") as done:
         first = _starts(maps[edges], etype)
         begins = np.flatnonzero(first)
@@ -200,7 +187,7 @@ def encode(
         counts[f"{edges}_pair"] = len(begins)
         done(_share(len(begins), graph.num_edges))
     with _timed(steps, f"unique ({other}, etype)") as done:
-        by_pair = order_by((etype, graph.num_etypes), (maps[other], graph.num_nodes))
+        by_pair = order_by((etype, graph.num_etypes), (maps[other], counts[domains[other][1]]))
         first = _starts(taken(etype, by_pair), taken(maps[other], by_pair))
         kept = by_pair[first]
         own = scattered(_numbers(first), by_pair)
@@ -211,14 +198,15 @@ def encode(
     with _timed(steps, "in-degrees, whole and by type") as done:
         alike = np.bincount(maps["dst_pair"], minlength=counts["dst_pair"])  # the edges of each pair
         norm = taken(np.float32(1) / alike.astype(np.float32), maps["dst_pair"])
-        in_degree = np.bincount(maps["dst_pair_node"], weights=alike, minlength=graph.num_nodes).astype(np.float32)
+        in_degree = np.bincount(maps["dst_pair_node"], weights=alike, minlength=counts[domains["dst"][1]]).astype(
+            np.float32
+        )
         done(f"at most {int(in_degree.max(initial=0)):,} in-edges a node")
     # The order that found the pairs is the inverse of their map: it need not be sorted for again.
     known = {f"{other}_pair": Segments(ptr, None if _is_sorted(own) else by_pair)}
-    declared = {name: (each.domain, each.codomain) for name, each in graph.declared.items()}
     maps |= {name: _sorted(each, edge_order) for name, each in graph.declared.items()}
     counts = {each.codomain: each.count for each in graph.declared.values()} | counts
-    return Encodings(graph, edge_order, maps, counts, norm, in_degree, steps, {**DOMAINS, **declared}, known)
+    return Encodings(graph, edge_order, maps, counts, norm, in_degree, domains, steps, known)
 
 
 def _pairs(end: str, own: Ids, node: Ids, etype: Ids) -> dict[str, Ids]:
@@ -238,8 +226,9 @@ def _sorted(declared: DeclaredMap, edge_order: Ids) -> Ids:
 
 def _edge_order(graph: RelationalGraph, end: str, other: str) -> Ids:
     """The edges by (end, etype, other end); parallel edges in the order given."""
-    ends, nodes = {"src": graph.src, "dst": graph.dst}, graph.num_nodes
-    return order_by((ends[end], nodes), (graph.etype, graph.num_etypes), (ends[other], nodes))
+    ends, sizes = {"src": graph.src, "dst": graph.dst}, dict(zip(("src", "dst"), graph.ends, strict=True))
+    first, last = ((ends[each], graph.sizes[sizes[each]]) for each in (end, other))
+    return order_by(first, (graph.etype, graph.num_etypes), last)
 
 
 def _starts(*columns: Ids) -> npt.NDArray[np.bool_]:
@@ -273,15 +262,17 @@ def _timed(steps: list[Step], name: str) -> Iterator[Callable[[str], None]]:
 
 def _check_memory(graph: RelationalGraph, limit: int, further: Sequence[str]) -> None:
     """Bounds what encodings may come to: pairs are at most as many as edges."""
-    by_edge = sum(domain != "node" for domain, _ in DOMAINS.values())
-    by_node = sum(codomain == "node" for _, codomain in DOMAINS.values())
+    own, sizes = graph_maps(graph.ends).values(), graph.sizes
+    ends = {end: sizes[end] for end in graph.ends}
+    by_edge = sum(domain not in ends for domain, _ in own)
+    by_node = sum(count * (sum(codomain == end for _, codomain in own) + 3) for end, count in ends.items())
     # Each map and its order, the sorting of edges and norm; the node types with their order, pointers, in-degrees.
     domains = [*(each.domain for each in graph.declared.values()), *further]
-    declared = [graph.num_nodes if domain == "node" else graph.num_edges for domain in domains]
+    declared = [ends.get(domain, graph.num_edges) for domain in domains]
     values = 4 * sum(declared) + sum(each.count for each in graph.declared.values())
-    values += graph.num_edges * (2 * by_edge + 2 + 2) + graph.num_nodes * (by_node + 3) + 3 * graph.num_etypes
+    values += graph.num_edges * (2 * by_edge + 2 + 2) + by_node + 3 * graph.num_etypes
     if 4 * values > limit:
         raise InputError(
-            f"{graph.name}: {graph.num_nodes:,} nodes and {graph.num_edges:,} edges might take"
+            f"{graph.name}: {sum(ends.values()):,} nodes and {graph.num_edges:,} edges might take"
             f" {4 * values / 2**30:,.2f} GiB with their encodings, more than the limit of {limit / 2**30:,.2f} GiB"
         )

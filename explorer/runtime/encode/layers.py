@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.graph import Graph, Tensor
-from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.graph import NODES, Graph, Tensor, plural
+from explorer.compiler.ir.index_sets import count_name, number_of
 from explorer.compiler.ir.module import Module
 from explorer.compiler.returned import each_returned, for_each_returned
 from explorer.compiler.stored import numbers
@@ -25,6 +25,7 @@ from explorer.runtime.encode.declared import check_ids, declared_maps, encoded, 
 from explorer.runtime.encode.graph import Encodings
 from explorer.runtime.encode.products import product_arrays
 
+NO_IDS: Ids = np.zeros(0, dtype=np.int32)
 Floats = npt.NDArray[np.float32]
 Result = Floats | tuple[Floats, ...]
 """What a definition returns: an array, or a tuple of several."""
@@ -40,8 +41,9 @@ def encode_inputs(
     """What a layer's programs read, and the function that turns what they give into what the caller expects.
 
     `inputs` holds `src` and `dst`, and `etype`, `ntype`, `num_nodes`, `num_etypes`, `num_ntypes` where they are not
-    to be derived; every param and input by its name. `upstream` is the gradient of the result, a tuple of those of
-    several. Raises InputError.
+    to be derived (of a graph between two sets the number of each, `num_users`, in the place of `num_nodes`); every
+    param and input by its name. `upstream` is the gradient of the result, a tuple of those of several. Raises
+    InputError.
     """
     graph, module = programs(compilation)
     encodings = encoded(graph_of(inputs, graph), graph)
@@ -99,31 +101,42 @@ def graph_of(inputs: Mapping[str, Any], graph: Graph, told: Mapping[str, int] | 
     if not len(src) == len(dst) == len(etype):
         raise InputError(f"src, dst and etype have {len(src)}, {len(dst)} and {len(etype)} edges, not one number.")
     known = read_off(inputs, graph, told)
+    etypes = _count(inputs, known, "etype", least(etype))
+    between = _between_nodes if graph.ends == NODES else _between_sets
+    found = between(inputs, known, graph, RelationalGraph("inputs", "inputs", 0, etypes, 0, src, dst, etype, NO_IDS))
+    for name, ids in found.arrays().items():
+        check_ids(name, ids, found.sizes[found.domains[name][1]])
+    return replace(found, declared=declared_maps(graph, inputs, found.sizes, known))
+
+
+def _between_nodes(
+    inputs: Mapping[str, Any], known: Mapping[str, int], graph: Graph, edges: RelationalGraph
+) -> RelationalGraph:
+    """The edges with the nodes of one set, and their types."""
     given = ids_of(inputs["ntype"], "ntype") if "ntype" in inputs else None
-    nodes = _count(inputs, known, "node", len(given) if given is not None else max(least(src), least(dst)))
+    highest = max(least(edges.src), least(edges.dst))
+    nodes = _count(inputs, known, "node", len(given) if given is not None else highest)
     ntype = np.zeros(nodes, dtype=np.int32) if given is None else given
     if len(ntype) != nodes:
         raise InputError(f"ntype has {len(ntype):,} entries, but there are {nodes:,} nodes.")
-    etypes = _count(inputs, known, "etype", least(etype))
-    ntypes = _count(inputs, known, "ntype", least(ntype))
-    for name, ids, limit in (
-        ("src", src, nodes),
-        ("dst", dst, nodes),
-        ("etype", etype, etypes),
-        ("ntype", ntype, ntypes),
-    ):
-        check_ids(name, ids, limit)
-    found = RelationalGraph("inputs", "inputs", nodes, etypes, ntypes, src, dst, etype, ntype)
-    return replace(found, declared=declared_maps(graph, inputs, set_sizes(found), known))
+    return replace(edges, num_nodes=nodes, num_ntypes=_count(inputs, known, "ntype", least(ntype)), ntype=ntype)
 
 
-def set_sizes(graph: RelationalGraph) -> dict[str, int]:
-    """How many elements the sets of a graph's own have."""
-    return {"node": graph.num_nodes, "edge": graph.num_edges, "etype": graph.num_etypes, "ntype": graph.num_ntypes}
+def _between_sets(
+    inputs: Mapping[str, Any], known: Mapping[str, int], graph: Graph, edges: RelationalGraph
+) -> RelationalGraph:
+    """The edges with the two sets that they lead between."""
+    if "ntype" in inputs:
+        sets = " to ".join(map(plural, graph.ends))
+        raise InputError(f"{graph.name} is of a graph from {sets}, which have no types: ntype is of one set of nodes.")
+    sources, destinations = (
+        _count(inputs, known, end, least(ids)) for end, ids in zip(graph.ends, (edges.src, edges.dst), strict=True)
+    )
+    return replace(edges, ends=graph.ends, num_nodes=sources, num_destinations=destinations)
 
 
 def _count(inputs: Mapping[str, Any], known: Mapping[str, int], index_set: str, least: int) -> int:
-    return int(inputs.get(f"num_{index_set}s", known.get(index_set, least)))
+    return int(inputs.get(number_of(index_set), known.get(index_set, least)))
 
 
 def program_inputs(

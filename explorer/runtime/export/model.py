@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from textwrap import indent
 
-from explorer.compiler.ir.graph import Graph, IndexMap, plural
-from explorer.compiler.ir.index_sets import SetNames, factors, is_given
+from explorer.compiler.ir.graph import NODES, Graph, IndexMap, plural
+from explorer.compiler.ir.index_sets import SetNames, factors, is_given, number_of
 from explorer.runtime.encode.declared import declared_in
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.export.follow import extents_text, follow_text
@@ -128,7 +128,8 @@ def _family_fields(plan: Plan, maps: list[IndexMap]) -> dict[str, object]:
         shared = {"sharing": negatives.sharing} if negatives and negatives.sharing > 1 else {}
         return {"given": given, "negatives": negatives.count if negatives else 0, **shared}
     if graph.family == "layer":
-        return {"edges": graph.edges}
+        counted = {number_of(name): name for name in (*graph.ends, "etype")}
+        return {"edges": graph.edges, **({"ends": graph.ends, "counted": counted} if graph.ends != NODES else {})}
     sets = Sets.of(graph)
     names = {field: name for field, name in vars(sets).items() if field != "maps"}
     ends, order = SetNames.of(plan.derived_graph).inverses[sets.home]

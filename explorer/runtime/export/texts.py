@@ -40,7 +40,7 @@ def given(case):
 
 INDICES = {
     *(name for name, _ in MODEL.maps),
-    *("src", "dst", "etype", "ntype", "num_nodes", "num_etypes", "num_ntypes"),
+    *("src", "dst", "etype", "ntype", *getattr(MODEL, "counted", ())),
     *("ptr", "idx", "num_rows", "blocks", "num_blocks", "rowptr", "row", "col", "num_cols"),
 }
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.frozen import dataclass
-from explorer.compiler.ir.graph import Graph, Tensor
-from explorer.compiler.ir.index_sets import is_given, is_of_fact
+from explorer.compiler.ir.graph import NODES, Graph, Tensor
+from explorer.compiler.ir.index_sets import is_given, is_of_fact, number_of
 from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.stored import rounded
 from explorer.runtime.encode.bags import form_of_bag
@@ -84,20 +84,22 @@ def _triples(compilation: Compilation, case: Case, random: np.random.Generator) 
 
 
 def _edges(compilation: Compilation, case: Case, random: np.random.Generator) -> tuple[Inputs, dict[str, int]]:
-    nodes, edges = len(case.lengths), case.entries
-    into = np.repeat(np.arange(nodes), case.lengths).astype(np.int32)
-    arrays: Inputs = {
-        "src": random.integers(0, nodes, edges).astype(np.int32),
-        "dst": random.permutation(into),
-        "etype": random.integers(0, case.types, edges).astype(np.int32),
-        "ntype": random.integers(0, case.types, nodes).astype(np.int32),
-    }
-    counts = {"node": nodes, "edge": edges, "etype": case.types, "ntype": case.types}
     graph = compilation.stages["graph"].program
     assert isinstance(graph, Graph)
+    nodes, edges, (source, destination) = len(case.lengths), case.entries, graph.ends
+    counts = {source: case.rows, destination: nodes, "edge": edges, "etype": case.types}
+    into = np.repeat(np.arange(nodes), case.lengths).astype(np.int32)
+    arrays: Inputs = {
+        "src": random.integers(0, counts[source], edges).astype(np.int32),
+        "dst": random.permutation(into),
+        "etype": random.integers(0, case.types, edges).astype(np.int32),
+    }
+    if graph.ends == NODES:
+        arrays["ntype"], counts["ntype"] = random.integers(0, case.types, nodes).astype(np.int32), case.types
+    numbers = {number_of(name): count for name, count in counts.items() if name != "edge"}
     arrays |= _declared(graph, case, counts, random)
     counts |= made_sizes(graph.maps, counts)
-    return {**arrays, **{f"num_{name}s": counts[name] for name in ("node", "etype", "ntype")}}, counts
+    return {**arrays, **numbers}, counts
 
 
 def _declared(graph: Graph, case: Case, counts: dict[str, int], random: np.random.Generator) -> Inputs:

@@ -27,6 +27,10 @@ from explorer.runtime.reference.numbers.primitives import (
 from explorer.runtime.reference.text import ReferenceFailure
 
 Ids = npt.NDArray[np.integer]
+Ends = tuple[str, str]
+"""The sets that edges lead from and to."""
+NODES: Ends = ("node", "node")
+"""Where they are one set, whose elements have types."""
 Key = tuple[str, str]
 """The set and the name of data: ("edge", "att")."""
 
@@ -34,26 +38,32 @@ DIRECTIONS = {"incoming_edges": "dst", "outgoing_edges": "src"}
 TYPES = {"incoming_etypes": "incoming_edges", "outgoing_etypes": "outgoing_edges"}
 
 
+def number_of(index_set: str) -> str:
+    """What the size of a set is given as: `num_nodes`, `num_users`, `num_cities`."""
+    consonant = index_set.endswith("y") and index_set[-2:-1] not in "aeiou"
+    return f"num_{index_set[:-1]}ies" if consonant else f"num_{index_set}s"
+
+
 class ReferenceGraph:
     """The arrays of a graph, and the edges at each node."""
 
-    def __init__(self, inputs: Mapping[str, npt.NDArray[np.generic]], declared: Iterable[str] = ()) -> None:
+    def __init__(
+        self, inputs: Mapping[str, npt.NDArray[np.generic]], declared: Iterable[str] = (), ends: Ends = NODES
+    ) -> None:
+        types = ("ntype",) if ends == NODES else ()
         self.maps: dict[str, Numbers] = {
-            name: np.asarray(inputs[name], dtype=np.int64) for name in ("src", "dst", "etype", "ntype", *declared)
+            name: np.asarray(inputs[name], dtype=np.int64) for name in ("src", "dst", "etype", *types, *declared)
         }
-        self.sizes = {
-            "node": int(inputs["num_nodes"]),
-            "edge": len(self.maps["src"]),
-            "etype": int(inputs["num_etypes"]),
-            "ntype": int(inputs["num_ntypes"]),
-        }
+        self.ends = dict(zip(("src", "dst"), ends, strict=True))
+        counted = {index_set: int(inputs[number_of(index_set)]) for index_set in (*ends, "etype", *types)}
+        self.sizes = {**counted, "edge": len(self.maps["src"])}
         self._incidence: dict[str, tuple[Numbers, Numbers]] = {}
 
     def edges_at(self, nodes: Numbers, method: str) -> tuple[Numbers, Numbers]:
         """The edges into or out of these nodes, one node after another: their ids, and which of `nodes` each is at."""
         end = DIRECTIONS[method]
         if end not in self._incidence:
-            counts = np.bincount(self.maps[end], minlength=self.sizes["node"])
+            counts = self.degrees(end)
             starts = np.concatenate([[0], np.cumsum(counts)])
             self._incidence[end] = starts, np.argsort(self.maps[end], kind="stable")
         starts, order = self._incidence[end]
@@ -70,7 +80,7 @@ class ReferenceGraph:
 
     def degrees(self, end: str) -> Numbers:
         """The number of edges whose `end` is each node."""
-        return np.bincount(self.maps[end], minlength=self.sizes["node"])
+        return np.bincount(self.maps[end], minlength=self.sizes[self.ends[end]])
 
     @cached_property
     def norm(self) -> Array:

@@ -15,7 +15,9 @@ import numpy.typing as npt
 from explorer.runtime.reference.evaluator import Binding, Result, of_each
 from explorer.runtime.reference.graph import (
     DIRECTIONS,
+    NODES,
     TYPES,
+    Ends,
     GraphData,
     Key,
     ReferenceGraph,
@@ -28,11 +30,26 @@ from explorer.runtime.reference.rows import WHOLE, Element, RowEvaluator, Scope,
 from explorer.runtime.reference.text import Definition, Model, ReferenceFailure
 
 SETS = frozenset({"node", "edge", "etype", "ntype"})
-LOOPS = {
-    **{"edges": "edge", "nodes": "node", "src_nodes": "node", "dst_nodes": "node"},
-    **{"etypes": "etype", "ntypes": "ntype"},
-}
-MAPS = {("edge", "src"): "node", ("edge", "dst"): "node", ("edge", "etype"): "etype", ("node", "ntype"): "ntype"}
+
+
+def ends_of(definition: Definition) -> Ends:
+    """The sets that a layer's edges lead from and to: of `g: graph[user, item]` these two."""
+    match ast.parse(definition.parameters[0][1], mode="eval").body:
+        case ast.Subscript(slice=ast.Tuple(elts=[ast.Name(id=source), ast.Name(id=destination)])):
+            return source, destination
+    return NODES
+
+
+def maps_of(ends: Ends) -> dict[Key, str]:
+    """Where the maps that every graph has lead from the elements of a set."""
+    types = {("node", "ntype"): "ntype"} if ends == NODES else {}
+    return {("edge", "src"): ends[0], ("edge", "dst"): ends[1], ("edge", "etype"): "etype", **types}
+
+
+def loops_of(ends: Ends) -> dict[str, str]:
+    """The sets that loops over a graph go over."""
+    whole = {"nodes": "node", "ntypes": "ntype"} if ends == NODES else {}
+    return {"edges": "edge", "src_nodes": ends[0], "dst_nodes": ends[1], "etypes": "etype", **whole}
 
 
 class _Graph(Whole):
@@ -80,11 +97,13 @@ class LayerEvaluator(RowEvaluator):
         sizes: Mapping[str, int],
         arithmetic: Arithmetic = FLOAT64,
     ) -> None:
-        self.ends = MAPS | {(sets[0], name): sets[1] for name, sets in definition.maps}
+        ends = ends_of(definition)
+        self.loops, self.groups = loops_of(ends), {*ends}
+        self.ends = maps_of(ends) | {(sets[0], name): sets[1] for name, sets in definition.maps}
         sets = SETS | set(self.ends.values()) | definition.sets_beside(model.sizes(sizes))
         super().__init__(model, definition, inputs, sizes, 1, sets, arithmetic)
         read_weighing(definition)
-        self.graph = ReferenceGraph(inputs, [name for name, _ in definition.maps if name in inputs])
+        self.graph = ReferenceGraph(inputs, [name for name, _ in definition.maps if name in inputs], ends)
         self.data = GraphData({**self.table_sizes, **self.graph.sizes, WHOLE: 1})
 
     def result(self) -> Result:
@@ -108,7 +127,7 @@ class LayerEvaluator(RowEvaluator):
         """Replaces data of edges by exp(x) over the sum of exp over all in-edges of the edge's destination, or of those
         of its type."""
         key: Key = ("edge", name)
-        nodes, types = np.arange(self.graph.sizes["node"]), self.graph.sizes["etype"]
+        nodes, types = np.arange(self.graph.sizes[self.graph.ends["dst"]]), self.graph.sizes["etype"]
         edges, parents = self.graph.edges_at(nodes, "incoming_edges")
         if typed:
             pairs = parents * types + self.graph.maps["etype"][edges]
@@ -129,12 +148,12 @@ class LayerEvaluator(RowEvaluator):
                 body=body,
             ):
                 owner = self.expression(of, scope)
-                if isinstance(owner, Element) and owner.set == "node" and method in (*DIRECTIONS, *TYPES):
+                if isinstance(owner, Element) and owner.set in self.groups and method in (*DIRECTIONS, *TYPES):
                     inner, _ = self.descend(name, owner, method, types, body, scope)
                     self.statements(body, inner)
                     return
-                if isinstance(owner, _Graph) and method in LOOPS:
-                    self.outer_loop(name, LOOPS[method], body, scope)
+                if isinstance(owner, _Graph) and method in self.loops:
+                    self.outer_loop(name, self.loops[method], body, scope)
                     return
         raise ReferenceFailure(f"line {statement.lineno}: there is no such loop in a layer")
 
@@ -145,7 +164,8 @@ class LayerEvaluator(RowEvaluator):
         order = np.argsort(self.graph.maps[types], kind="stable") if types else np.arange(self.graph.sizes[kind])
         weights = np.ones(len(order), dtype=np.int64)
         for method in {node.attr for node in walk(body) if isinstance(node, ast.Attribute)} & DIRECTIONS.keys():
-            weights += self.graph.degrees(DIRECTIONS[method])[order] if kind == "node" else 0
+            end = DIRECTIONS[method]
+            weights += self.graph.degrees(end)[order] if kind == self.graph.ends[end] else 0
 
         def run(ids: Numbers) -> None:
             self.statements(body, {**scope, name: Element(ids, kind, True)})
@@ -189,7 +209,7 @@ class LayerEvaluator(RowEvaluator):
                 return element
             case "edge", "norm":
                 return self.kept(self.arithmetic.rounded(self.graph.norm[element.ids]))
-            case "node", "in_degree":
+            case index_set, "in_degree" if index_set == self.graph.ends["dst"]:
                 return self.kept(self.graph.degrees("dst")[element.ids].astype(np.float64))
         if name in self.tables:
             return self.rows_of(self.tables[name], (element.ids,))
@@ -206,11 +226,11 @@ class LayerEvaluator(RowEvaluator):
                 )
             ]:
                 element = self.expression(owner, scope)
-                if isinstance(element, Element) and element.set == "node" and method in (*DIRECTIONS, *TYPES):
+                if isinstance(element, Element) and element.set in self.groups and method in (*DIRECTIONS, *TYPES):
                     inner, parents = self.descend(name, element, method, types, [node.elt], scope)
                     values = self.value(node.elt, inner)
                     values = spread(values, (len(parents), *values.shape[1:]))
                     return self.kept(reduce_runs(function, values, parents, len(element.ids)))
-                if isinstance(element, _Graph) and method in LOOPS:
-                    return self.of_all(function, name, LOOPS[method], node, scope)
+                if isinstance(element, _Graph) and method in self.loops:
+                    return self.of_all(function, name, self.loops[method], node, scope)
         raise ReferenceFailure(f"line {node.lineno}: not a reduction over the edges of a node")

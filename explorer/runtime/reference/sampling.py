@@ -250,8 +250,9 @@ class _Needs:
         """Edges that a number of the graph's own counts: those into a node, with those into an edge's destination."""
         kinds = {each.name: each.kind for each in self.data.graph.tensors}
         if self.data.graph.family == "layer" and kinds.get(tensor) == "structure":
-            nodes = np.zeros(self.data.counts["node"], dtype=np.bool_)
-            nodes[ends if index_set == "node" else self.data.maps["dst"][ends]] = True
+            destination = self.data.ends["dst"][1]
+            nodes = np.zeros(self.data.counts[destination], dtype=np.bool_)
+            nodes[ends if index_set == destination else self.data.maps["dst"][ends]] = True
             self.present["edge"] |= nodes[self.data.maps["dst"]]
 
     def elements(self) -> dict[str, Ids]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from explorer.compiler.decisions import Schedule, printed_value
+from explorer.compiler.ir.graph import plural
+from explorer.compiler.language.diagnostics import with_article
 from explorer.runtime.runs.events import GIVEN, OF_TEXT, Event
 
 START_OF_LINE = "\r\x1b[K"
@@ -268,17 +270,23 @@ def _graph_lines(result: Mapping[str, Any]) -> list[str]:
     """The graph, its pre-processing, and what was checked of the gradients."""
     data, encodings = result["data"], result["encodings"]
     degree, steps = encodings["in_degree"], encodings["preprocessing"]
+    node = list(data["ends"])[-1]
     lines = [
-        f"  data    {data['name']} ({data['source']}): {_many(data['nodes'], 'node')} of"
-        f" {_many(data['ntypes'], 'type')}, {_many(data['edges'], 'edge')} of {_many(data['etypes'], 'type')};"
-        f" {_sizes(result)}",
-        f"  degree  {degree['mean']:.1f} in-edges a node, at most {degree['max']:,};"
-        f" {_many(degree['without'], 'node')} without",
+        f"  data    {data['name']} ({data['source']}): {_nodes(data)},"
+        f" {_many(data['edges'], 'edge')} of {_many(data['etypes'], 'type')}; {_sizes(result)}",
+        f"  degree  {degree['mean']:.1f} in-edges {with_article(node)}, at most {degree['max']:,};"
+        f" {_many(degree['without'], node, plural(node))} without",
         f"  pairs   {encodings['src_pairs']:,} of source and type: compaction ratio"
         f" {100 * encodings['compaction_ratio']:.1f} %; {encodings['dst_pairs']:,} of destination and type",
         f"  encoded in {sum(step['ms'] for step in steps):.0f} ms: {'; '.join(step['name'] for step in steps)}",
     ]
     return [*lines, *_gradient_lines(result)]
+
+
+def _nodes(data: Mapping[str, Any]) -> str:
+    """`12 nodes of 3 types`, or of a graph between two sets `3 users and 7 items`."""
+    ends = [_many(count, name, plural(name)) for name, count in data["ends"].items()]
+    return " and ".join(ends) if len(ends) > 1 else f"{ends[0]} of {_many(data['ntypes'], 'type')}"
 
 
 def _many(count: int, one: str, several: str = "") -> str:

@@ -14,21 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.counts import SETS
-from explorer.compiler.ir.graph import Graph, Tensor
+from explorer.compiler.ir.graph import NODES, Graph, Tensor
+from explorer.compiler.ir.index_sets import count_name, number_of
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.set_maps import PAIR_MAPS
+from explorer.compiler.ir.set_maps import PAIRS
 from explorer.compiler.stages import Stages
 from explorer.runtime.data.graphs import RelationalGraph, load_graph
 from explorer.runtime.data.normal import standard_normal, whole
 from explorer.runtime.data.triples import Ids
 from explorer.runtime.encode.declared import drawn_maps, encoded, made_maps, made_sizes
-from explorer.runtime.encode.graph import DOMAINS, Encodings
+from explorer.runtime.encode.graph import Encodings
 from explorer.runtime.encode.layers import (
     finish,
     program_inputs,
     programs,
-    set_sizes,
     tensor_shape,
 )
 from explorer.runtime.encode.stored import as_stored, rounding
@@ -81,10 +80,10 @@ class LayerSetup(Setup):
         graph = self.encodings.graph
         step = -(-graph.num_edges // GRADIENT_EDGES)
         edges = np.arange(0, graph.num_edges, step)
-        nodes = np.arange(graph.num_nodes)
+        nodes = {end: np.arange(graph.sizes[end]) for end in graph.ends}
         if self.sample is not None:  # all nodes would take too much
-            nodes = np.union1d(graph.src[edges], graph.dst[edges])
-        part = part_of(graph, closed(graph, {"node": nodes, "edge": edges}))
+            nodes = ends_of(graph, edges)
+        part = part_of(graph, closed(graph, {**nodes, "edge": edges}))
         encodings = encoded(part, self.graph)
         tensors = as_stored(self.graph, draw_tensors(self.graph, encodings.counts, self.request.seed))
         bounds = _meaning(self.request, self.compilation, part, tensors).result()
@@ -104,7 +103,9 @@ class LayerSetup(Setup):
         map_bytes = {name: array.nbytes for name, array in maps.items()}
         structure = Structure(self.encodings.counts, maps, map_bytes)
         return {
-            "data": {name: described[name] for name in ("name", "source", "nodes", "edges", "ntypes", "etypes")},
+            "data": {
+                name: described[name] for name in ("name", "source", "nodes", "edges", "ntypes", "etypes", "ends")
+            },
             "encodings": described,
             "limits": bounds_layer.limits(self.graph, structure),
         }
@@ -115,12 +116,12 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     yield progress(f"loading {request.data}", 1, STEPS)
     assert isinstance(compilation.stages, Stages)
     checked = compilation.stages.checked
-    data = with_drawn_maps(load_graph(request.data, request.folder), checked, request.seed)
+    data = with_drawn_maps(load_graph(request.data, request.folder, checked.ends), checked, request.seed)
     room = room_for(request.on, request.memory)
     yield progress(f"encoding {data.num_edges:,} edges: sorted, and with their unique pairs", 2, STEPS)
     encodings = encoded(data, checked, room.least)
     # What pays depends on the graph, so the layer is compiled anew now that its sizes are known.
-    counts = {name: encodings.counts[index_set] for name, index_set in SETS.items()}
+    counts = {str(count_name(name)): encodings.counts[name] for name in (*data.sizes, *PAIRS)}
     compilation = compile_request(request, counts, data.name)
     graph, module = programs(compilation)
     total = check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph", room)
@@ -155,7 +156,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
 def _meaning(
     request: RunRequest, compilation: Compilation, data: RelationalGraph, tensors: Mapping[str, npt.NDArray[Any]]
 ) -> Meaning:
-    counts = {"num_nodes": data.num_nodes, "num_etypes": data.num_etypes, "num_ntypes": data.num_ntypes}
+    counts = {number_of(name): size for name, size in data.sizes.items() if name != "edge"}
     return meaning_of(request, compilation, {**data.arrays(), **counts, **tensors})
 
 
@@ -180,18 +181,17 @@ def _as_written(request: RunRequest, data: RelationalGraph) -> Data:
     """What results depend on in the graph as it is written; sets of pairs are there where the text goes over them."""
     plain = {"reorder": False, "compact": False, "aggregate": False, "grad": False}
     compilation = compile_request(replace(request, options={**request.options, **plain}, edited={}))
-    counts = {"node": data.num_nodes, "edge": data.num_edges}
-    declared = {name: (each.domain, each.codomain) for name, each in data.declared.items()}
-    known = {each.codomain: each.count for each in data.declared.values()} | set_sizes(data)
+    counts = {name: data.sizes[name] for name in (*data.ends, "edge")}
+    known = {each.codomain: each.count for each in data.declared.values()} | data.sizes
     graph, maps = programs(compilation)[0], data.arrays()
-    for pair in {entry.codomain for entry in graph.maps} & PAIR_MAPS.keys():
+    for pair in {entry.codomain for entry in graph.maps} & {*PAIRS}:
         node, etype, own = _pairs(data, pair)
         maps |= {pair: own, f"{pair}_node": node, f"{pair}_etype": etype}
         counts[pair] = len(node)
     made = made_maps(graph, maps, known | counts)
     ends = {entry.name: (entry.domain, entry.codomain) for entry in graph.maps if entry.computed}
     whole = known | made_sizes(graph.maps, known | counts)
-    return Data(graph, maps | made, {**DOMAINS, **declared, **ends}, counts, whole)
+    return Data(graph, maps | made, {**data.domains, **ends}, counts, whole)
 
 
 def _pairs(data: RelationalGraph, pair: str) -> tuple[Ids, Ids, Ids]:
@@ -217,8 +217,7 @@ def _sampled(
 
 def closed(graph: RelationalGraph, kept: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     """Nodes and edges, with all that the graph's maps lead to from them."""
-    ends = {**DOMAINS, **{name: (each.domain, each.codomain) for name, each in graph.declared.items()}}
-    found, size = dict(kept), 0
+    ends, found, size = graph.domains, dict(kept), 0
     while size < (size := sum(map(len, found.values()))):
         for name, ids in graph.arrays().items() if graph.declared else ():
             domain, codomain = ends[name]
@@ -229,9 +228,8 @@ def closed(graph: RelationalGraph, kept: Mapping[str, npt.NDArray[Any]]) -> dict
 
 def part_of(data: RelationalGraph, kept: Mapping[str, npt.NDArray[np.integer]]) -> RelationalGraph:
     """Some nodes and edges of a graph, the edges' ends among the nodes."""
-    nodes, edges = kept["node"], kept["edge"]
-    place = renumber(nodes, data.num_nodes)
-    places = {"node": place, "edge": renumber(edges, data.num_edges)}
+    edges, (source, destination) = kept["edge"], data.ends
+    places = {name: renumber(kept[name], data.sizes[name]) for name in (*data.ends, "edge")}
     declared = {}
     for name, each in data.declared.items():
         ids, size = each.ids[kept[each.domain]], len(kept.get(each.codomain, range(each.count)))
@@ -240,17 +238,24 @@ def part_of(data: RelationalGraph, kept: Mapping[str, npt.NDArray[np.integer]]) 
     return replace(
         data,
         declared=declared,
-        num_nodes=len(nodes),
-        src=place(data.src[edges]),
-        dst=place(data.dst[edges]),
+        num_nodes=len(kept[source]),
+        num_destinations=0 if source == destination else len(kept[destination]),
+        src=places[source](data.src[edges]),
+        dst=places[destination](data.dst[edges]),
         etype=data.etype[edges],
-        ntype=data.ntype[nodes],
+        ntype=data.ntype[kept[source]] if data.ends == NODES else data.ntype,
     )
+
+
+def ends_of(data: RelationalGraph, edges: npt.NDArray[np.integer]) -> dict[str, npt.NDArray[Any]]:
+    """The nodes at some edges, by set."""
+    src, dst = np.unique(data.src[edges]), np.unique(data.dst[edges])
+    return {"node": np.union1d(src, dst)} if data.ends == NODES else dict(zip(data.ends, (src, dst), strict=True))
 
 
 def with_drawn_maps(data: RelationalGraph, graph: Graph, seed: int) -> RelationalGraph:
     """The graph with ids for each map that the layer declares."""
-    return replace(data, declared=drawn_maps(graph, set_sizes(data), seed))
+    return replace(data, declared=drawn_maps(graph, data.sizes, seed))
 
 
 def draw_tensors(graph: Graph, counts: Mapping[str, int], seed: int) -> dict[str, Floats]:

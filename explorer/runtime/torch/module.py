@@ -125,7 +125,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         """The indices of a call, checked, narrowed to int32 and encoded, for any number of calls.
 
         Scores take their maps (h, r, t, corrupted ids [B, negatives]); layers src, dst, etype, ntype and num_nodes,
-        num_etypes, num_ntypes where no tensor tells them; ops ptr and idx, ptr and blocks, rowptr or row and col.
+        num_etypes, num_ntypes where no tensor tells them (between two sets num_users and num_items, as they are called,
+        and no ntype); ops ptr and idx, ptr and blocks, rowptr or row and col.
         Raises ValueError."""
         try:
             return self._prepare(indices, named, {})

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from explorer.compiler.ir.graph import Graph, IndexMap, plural
+from explorer.compiler.ir.graph import NODES, Graph, IndexMap, plural
 from explorer.compiler.ir.index_sets import (
     CONTAINERS,
     SetNames,
@@ -22,6 +22,7 @@ from explorer.compiler.ir.index_sets import (
     factors,
     is_given,
     is_of_fact,
+    number_of,
     with_products,
 )
 from explorer.compiler.ir.node import once
@@ -38,9 +39,6 @@ from explorer.runtime.torch.cache import Again
 from explorer.runtime.torch.device_ids import Checked, device_ids
 from explorer.runtime.torch.ids import counting_sort, narrow
 from explorer.runtime.torch.streams import current
-
-LAYER_NAMES = ("src", "dst", "etype", "ntype")
-GRAPH_COUNTS = ("num_nodes", "num_etypes", "num_ntypes")
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
 """The types of tensors by what they are declared to be stored in."""
@@ -160,7 +158,7 @@ def structure_names(graph: Graph) -> tuple[str, ...]:
     if graph.family == "score":
         return tuple(entry.name for entry in graph.maps if is_given(entry))
     if graph.family == "layer":
-        return (*LAYER_NAMES, *(entry.name for entry in declared_in(graph)))
+        return (*_arrays_of(graph), *(entry.name for entry in declared_in(graph)))
     forms = {"blocks": FORMS[1], "csr": FORMS[2], "coo": FORMS[3]}
     usual = [forms[graph.structure]] if graph.structure in forms else _forms_of_bags(graph)
     arrays = (name for form in usual for name in (form.lists, form.picks))
@@ -172,12 +170,23 @@ def _forms_of_bags(graph: Graph) -> list[Form]:
     return [form_of_bag(home.name) for home, _ in listed_in(graph)]
 
 
+def _arrays_of(graph: Graph) -> tuple[str, ...]:
+    """The arrays that a layer's graph is given as: nodes have types where they are one set."""
+    return ("src", "dst", "etype", *(("ntype",) if graph.ends == NODES else ()))
+
+
+def _counts_of(graph: Graph) -> tuple[str, ...]:
+    """The numbers that a layer's graph may be given with: `num_nodes`, or those of both sets, and of types."""
+    sets = (*dict.fromkeys(graph.ends), "etype", *(("ntype",) if graph.ends == NODES else ()))
+    return tuple(map(number_of, sets))
+
+
 def known_names(graph: Graph) -> frozenset[str]:
     """All names by which a call may give indices and numbers of a structure."""
     if graph.family == "score":
         return frozenset(structure_names(graph))
     if graph.family == "layer":
-        return frozenset((*structure_names(graph), *GRAPH_COUNTS))
+        return frozenset((*structure_names(graph), *_counts_of(graph)))
     forms = _forms_of_bags(graph) if has_several_bags(graph) else FORMS
     arrays = {name for form in forms for name in (form.lists, form.picks)}
     numbers = {name for form in forms for name in (form.num_lists, form.num_picked) if name}
@@ -210,7 +219,7 @@ def prepare(
 def _numbers_of(graph: Graph) -> frozenset[str]:
     """What of a structure is given as a number."""
     counts = {form.num_picked for form in _forms_of_bags(graph)} if graph.structure == "bags" else ()
-    return frozenset((*GRAPH_COUNTS, *NUMBERS, *counts))
+    return frozenset((*_counts_of(graph), *NUMBERS, *counts))
 
 
 def _indices(value: Any, name: str) -> Tensor:
@@ -415,7 +424,7 @@ def _graph_structure(
     graph: Graph, found: dict[str, Tensor], given: Mapping[str, Any], known: Mapping[str, int], device: Any
 ) -> Structure:
     """A layer's graph, encoded."""
-    numbers = {name: int(given[name]) for name in GRAPH_COUNTS if name in given}
+    numbers = {name: int(given[name]) for name in _counts_of(graph) if name in given}
     arrays = {name: ids.cpu().numpy() for name, ids in found.items()}
     encodings = encoded(graph_of({**arrays, **numbers}, graph, known), graph)
 

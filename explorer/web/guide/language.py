@@ -102,6 +102,21 @@ layer Attention(g: graph):
 """,
     ),
     Snippet(
+        "From one set to another",
+        "g: graph[user, item] has users for e.src and items for e.dst, each counted for itself.",
+        """dim F = 64
+
+layer Liked(g: graph[user, item]):
+    input x[user, F], y[item, F]
+    param W[F, F], S[F, F]
+    for n in g.dst_nodes():
+        n["h"] = relu(y[n] @ S + mean(x[e.src] @ W for e in n.incoming_edges()))
+    for u in g.src_nodes():
+        u["h"] = x[u] + sum(e.dst["h"] for e in u.outgoing_edges())
+    return user["h"], item["h"]
+""",
+    ),
+    Snippet(
         "By type",
         "n.incoming_etypes() are the types of a node's edges, n.incoming_edges(r) the edges of one; by=etype divides a"
         " softmax so.",

@@ -10,7 +10,7 @@ import { spentTables } from "./spent.js";
 import { emit, on } from "../state.js";
 import { forgetTimeline, redrawTimeline, showTimeline } from "../timeline/timeline.js";
 import { tuningPanel } from "../tuning/tuning.js";
-/** @import { Checked, CpuResult, DaeResult, Failed, GpuResult, Queued, Replayed, Result, Right, Run, SimulatedRun, TimedRun, Tuning, Wrong } from "../types.d.ts" */
+/** @import { Checked, CpuResult, DaeResult, Failed, GpuResult, Queued, RanGraph, Replayed, Result, Right, Run, SimulatedRun, TimedRun, Tuning, Wrong } from "../types.d.ts" */
 
 /** @typedef {{ draw(): void, finish(result: Right | Replayed): void }} Panel what a run is drawn into */
 /** @typedef {Run & { tuning: Tuning }} TuningRun */
@@ -279,10 +279,19 @@ export const sizesInWords = (sizes, sources) =>
     .map(([name, size]) => `${name} ${size}${["given", "the text"].includes(sources[name]) ? "" : `, from ${sources[name]}`}`)
     .join("; ");
 
+/**
+ * `12 nodes`, or of a graph between two sets how many each has.
+ * @param {RanGraph} set
+ */
+function ends(set) {
+  const counts = Object.entries(set.ends ?? {});
+  return counts.length > 1 ? counts.map(([name, count]) => `${name} ${whole(count)}`).join(", ") : many(set.nodes, "node");
+}
+
 /** @param {Right | Wrong} result */
 function contents({ data: set, batch }) {
   if ("edges" in set)
-    return `${many(set.nodes, "node")}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
+    return `${ends(set)}, ${many(set.edges, "edge")} of ${many(set.etypes, "type")}`;
   if ("entries" in set)
     return `${many(set.entries, "entry", "entries")} in ${many(set.lists, "list")}, of ${many(set.rows, "row")}`;
   return `${many(set.entities, "entity", "entities")}, ${many(set.relations, "relation")}; batch ${whole(batch ?? 0)}`;

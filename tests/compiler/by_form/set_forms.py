@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.compiler.by_form.between_forms import BETWEEN_BODIES
 from tests.compiler.by_form.mapped_forms import MAPPED_BODIES
 from tests.compiler.by_form.set_structures import (
     BAG,
     BESIDE,
+    BETWEEN,
     BY_COLUMN,
     DIVIDED,
     DIVIDED_MATRIX,
@@ -465,6 +467,7 @@ SET_FORMS = {
         of_the_last,
     ),
     **{name: SetForm(TYPED, body, means) for name, (body, means) in TYPED_BODIES.items()},
+    **{name: SetForm(BETWEEN, body, means) for name, (body, means) in BETWEEN_BODIES.items()},
     **{name: SetForm(*form) for name, form in MAPPED_BODIES.items()},
 }
 

@@ -120,6 +120,12 @@ COORDINATES = """dim R = 3
 op Form(X: coo[i, j, k]):
     param A[i, R], B[j, R], C[k, R]
 """
+BETWEEN = """dim F = 4
+layer Form(g: graph[user, item]):
+    input x[user, F], y[item, F]
+    param W[F, F], S[F, F], a[F], m[edge, F], R[etype, F, F], K[kind, F]
+    map kind: item -> kind
+"""
 NODES = "for n in g.nodes():\n    n[{}] = {}\n"
 """A loop over the nodes of a layer, of one statement."""
 
@@ -129,6 +135,18 @@ def graph() -> Inputs:
     ids = {"src": [0, 1, 2, 2, 4, 0, 3], "dst": [1, 1, 1, 0, 3, 3, 3], "etype": [0, 1, 0, 1, 1, 0, 0]}
     arrays = {name: np.array(values, np.int32) for name, values in ids.items()}
     return arrays | {"ntype": np.zeros(5, np.int32), "num_nodes": 5, "num_etypes": 2, "num_ntypes": 1}
+
+
+def between() -> Inputs:
+    """Edges from three users, one without any, to seven items, two without; two edges are parallel."""
+    arrays = {
+        "src": [0, 2, 0, 2, 2, 0, 0, 2, 0],
+        "dst": [5, 0, 1, 5, 5, 3, 0, 4, 5],
+        "etype": [0, 1, 1, 0, 1, 0, 1, 1, 0],
+        "kind": [1, 0, 1, 1, 0, 0, 1],
+    }
+    counts = {"num_users": 3, "num_items": 7, "num_etypes": 2}
+    return {name: np.array(values, np.int32) for name, values in arrays.items()} | counts
 
 
 def mapped() -> Inputs:
@@ -273,6 +291,7 @@ STRUCTURES: dict[str, Callable[[], Inputs]] = {
     MAPPED_BLOCKS: mapped_blocks,
     MAPPED_MATRIX: mapped_matrix,
     DIVIDED_LAYER: divided_layer,
+    BETWEEN: between,
 }
 """What each header's definition goes over."""
 SHAPES = {
@@ -296,5 +315,9 @@ SHAPES = {
     MAPPED_BLOCKS: {"T": (5, 3), "K": (2, 3), "S": (3, 3)},
     MAPPED_MATRIX: {"X": (3, 3), "W": (2, 3), "K": (2, 3), "E": (6, 3)},
     DIVIDED_LAYER: {"x": (5, 4), "Q": (3, 4), "R": (2, 4), "H": (3, 4)},
+    BETWEEN: {
+        **{"x": (3, 4), "y": (7, 4), "W": (4, 4), "S": (4, 4), "a": (4,), "m": (9, 4)},
+        **{"R": (2, 4, 4), "K": (2, 4)},
+    },
 }
 """The shapes of the tensors that each header declares."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import explorer
 from explorer.cli import main
+from explorer.compiler.ir.graph import NODES
 from explorer.runtime.data.graphs import load_graph
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode.graph import encode
@@ -133,14 +135,16 @@ def test_the_backward_pass_goes_on_where_the_forward_pass_ended():
 
 @pytest.mark.parametrize("edges", ["dst", "src"])
 @pytest.mark.parametrize("data", ["tiny", "small"])
-def test_a_graph_is_encoded_as_the_runtime_does_it(data, edges):
+@pytest.mark.parametrize("ends", [NODES, ("user", "item")])
+def test_a_graph_is_encoded_as_the_runtime_does_it(ends, data, edges):
     from explorer.runtime.export.files import layers
 
-    graph = load_graph(data)
+    graph = load_graph(data, ends=ends)
+    if ends != NODES:
+        graph = replace(graph, num_destinations=graph.num_nodes + 5)
     want = encode(graph, edges=edges)
-    src, dst, etype, ntype = (torch.from_numpy(np.array(a)) for a in (graph.src, graph.dst, graph.etype, graph.ntype))
-    sizes = {"node": graph.num_nodes, "edge": graph.num_edges, "etype": graph.num_etypes, "ntype": graph.num_ntypes}
-    got = layers.encode(src, dst, etype, ntype, dict(sizes), edges)
+    given = {name: torch.from_numpy(np.array(array)) for name, array in graph.arrays().items()}
+    got = layers.encode(given, dict(graph.sizes), ends, edges)
     assert {name: got.counts[name] for name in want.counts} == want.counts
     for name, array in {**want.maps, "norm": want.norm, "in_degree": want.in_degree}.items():
         np.testing.assert_array_equal(got.arrays[name].numpy(), array, err_msg=name)

@@ -32,6 +32,10 @@ class _Edges(NamedTuple):
     end: str
 
 
+class _Ends(NamedTuple):
+    sets: g.Ends
+
+
 class _Results(NamedTuple):
     names: tuple[str, ...]
     meta: Meta
@@ -53,8 +57,9 @@ class _GraphBuilder(Builder):
 
     def program(self, meta: Meta, family: str, name: str, domain: str, *parts: object) -> g.Graph:
         structure = domain if family == "op" and domain in g.STRUCTURES else ""
-        if not structure and g.DOMAINS.get(family) != domain:
-            raise self.refuse(meta, f"there is no {family} over {domain}")
+        ends = next((part.sets for part in parts if isinstance(part, _Ends)), g.NODES)
+        if (not structure and g.DOMAINS.get(family) != domain) or (family != "layer" and ends != g.NODES):
+            raise self.refuse(meta, f"there is no {family} over {domain}{'' if ends == g.NODES else list(ends)}")
         values = tuple(part for part in parts if isinstance(part, g.Value))
         gradients = tuple(part for part in parts if isinstance(part, _Gradient))
         (returned,) = (part for part in parts if isinstance(part, _Results))
@@ -78,8 +83,12 @@ class _GraphBuilder(Builder):
             further=returned.names[1:],
             gradients=tuple((gradient.tensor, gradient.value) for gradient in gradients),
             edges=edges,
+            ends=ends,
             origin=self.origin(meta),
         )
+
+    def ends(self, meta: Meta, source: str, destination: str) -> _Ends:
+        return _Ends((source, destination))
 
     def edges(self, meta: Meta, end: str) -> _Edges:
         if end not in EDGES:

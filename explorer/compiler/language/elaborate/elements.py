@@ -12,7 +12,7 @@ from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, 
 from explorer.compiler.language.elaborate.headers.maps import declared_maps
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.names.entities import Constant, Entity, Index, Row, Table
-from explorer.compiler.language.names.structures import FACTS, GRAPH, Structure
+from explorer.compiler.language.names.structures import FACTS, GRAPH, GRAPH_KIND, Structure
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Elements:
             name = self._structure.by_set.get(name, name)
         if name in self._structure.parts.get(self.owner(index), ()):
             return self._part(index, name, OperationSite(shown, node.extent, node.extent))
-        if name in ITERATORS and index.index_set == "node" and self._structure.kind == GRAPH.kind:
+        if name in ITERATORS and index.index_set in self._structure.groups and self._structure.kind == GRAPH_KIND:
             message = f"'{shown}' is what a loop goes over: for e in {shown}():"
             self._elaborator.collector.report(message, node.extent)
             return None
@@ -139,7 +139,7 @@ class Elements:
     def forget(self, name: str) -> None:
         """After an error: what would have written data of that name is reported already."""
         self._forgotten.add(name)
-        for index_set in (self._structure.group, *self._structure.members, *self._structure.sets, WHOLE):
+        for index_set in (*self._structure.groups, *self._structure.members, *self._structure.sets, WHOLE):
             self.data.setdefault((index_set, name), None)
 
     def begin_sum(self, key: Key, place: Span) -> None:
@@ -151,7 +151,7 @@ class Elements:
 
     def end_loop(self, outermost: bool) -> None:
         """After a loop; within one over the types of a node's edges the node's sums go on."""
-        if self._structure.group not in self._elaborator.loops.level.around:
+        if not self._elaborator.loops.level.around.keys() & {*self._structure.groups}:
             self.summing = {key: line for key, line in self.summing.items() if key[0] == WHOLE}
             self._before_sum = {key for key in self._before_sum if key[0] == WHOLE}
         if outermost:
@@ -163,7 +163,8 @@ class Elements:
     @property
     def _end(self) -> str:
         """The map from the loop's members to their group: edges of one type into a node are among those into it."""
-        return self._elaborator.loops.level.around.get(self._structure.group, "")
+        around = self._elaborator.loops.level.around
+        return next((around[group] for group in self._structure.groups if group in around), "")
 
     def _is_own(self, key: Key, index: Index) -> bool:
         """Whether data is read of an element that the running loop cannot write at the same time for another."""
@@ -236,15 +237,18 @@ class Elements:
             return
         report = self._elaborator.collector.report
         shown, index_set = index.text, self.owner(index)
-        group, members = self._structure.group, self._structure.members
+        standing = (*self._structure.groups, *self._structure.members)
         if self._structure.kind == FACTS:
             self._report_no_map(index, name, place)
             return
-        if index_set not in (group, *members):
+        if index_set not in standing:
             kind = with_article(index_set)
             report(f"'{shown}' is {kind} and has no '{name}': data stands on {self._structure.words}", place)
             return
-        other = next((each for each in (group, *members) if each != index_set and (each, name) in self.data), "")
+        if self._structure.others and name in (*GRAPH.parts["node"], *GRAPH.parts["edge"]) and index_set != "edge":
+            self._report_two_sets(index, name, place)
+            return
+        other = next((each for each in standing if each != index_set and (each, name) in self.data), "")
         if other:
             report(f"'{name}' is data of {with_article(other)}, but {shown} is {with_article(index_set)}", place)
             return
@@ -271,6 +275,19 @@ class Elements:
         parts = [f"{shown}.{part}" for part in given]
         detail = f"{self._structure.owner.capitalize()} gives {', '.join(parts)}." if parts else ""
         report(f"unknown data '{name}' of {with_article(index_set)}{hint or written}", place, detail, fixes)
+
+    def _report_two_sets(self, index: Index, name: str, place: Span) -> None:
+        """About what elements have where a graph has one set of nodes, or edges, read of one of two sets."""
+        several = plural(index.index_set)
+        message = f"'{index.text}' is {with_article(index.index_set)}, and {several} have no '{name}'"
+        detail = (
+            f"The graph gives {', '.join(f'{index.text}.{part}' for part in self._structure.parts[index.index_set])}."
+        )
+        if name == "ntype":
+            detail = f"A type of each is a map: map kind: {index.index_set} -> kind, read as {index.text}.kind."
+        elif name == "in_degree":
+            detail = "How many edges lead away is a sum of them: sum(1 for e in u.outgoing_edges())."
+        self._elaborator.collector.report(message, place, detail)
 
     def _report_no_map(self, index: Index, name: str, place: Span) -> None:
         """About an id of a score, from which no map of that name leads, and which has no data."""

@@ -9,17 +9,19 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.index_sets import is_given
 from explorer.compiler.ir.node import Origin, operations_of
-from explorer.compiler.language.diagnostics import Collector, Fix
+from explorer.compiler.ir.set_maps import graph_maps
+from explorer.compiler.language.diagnostics import Collector
 from explorer.compiler.language.elaborate.builder import GraphBuilder
 from explorer.compiler.language.elaborate.declarations import declare_tensors
 from explorer.compiler.language.elaborate.elaborate import Elaborator
 from explorer.compiler.language.elaborate.headers.facts import index_maps, own_negatives
+from explorer.compiler.language.elaborate.headers.graphs import ends_of, names_sets
 from explorer.compiler.language.elaborate.headers.lists import ids_beside, structure_of
 from explorer.compiler.language.elaborate.headers.maps import with_maps
 from explorer.compiler.language.elaborate.reductions import whole_map
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.elaborate.values.computed_ids import made_maps, with_computed
-from explorer.compiler.language.names.builtins import GRAPH_WORD, RUNNING_KINDS, SETS_OF_FAMILIES
+from explorer.compiler.language.names.builtins import RUNNING_KINDS
 from explorer.compiler.language.names.dependency import Dependency
 from explorer.compiler.language.names.entities import (
     Constant,
@@ -34,11 +36,10 @@ from explorer.compiler.language.names.entities import (
 )
 from explorer.compiler.language.names.prelude import helpers_for
 from explorer.compiler.language.names.reserved import why_reserved
-from explorer.compiler.language.names.structures import BATCH, GRAPH, NEGATIVE, Structure, bags_of, facts_of
+from explorer.compiler.language.names.structures import BATCH, NEGATIVE, Structure, bags_of, facts_of, graph_between
 from explorer.compiler.language.parsing import syntax
 from explorer.compiler.options import Negatives
 
-LAYER_PARAMETERS = "(g: graph)"
 OP_PARAMETERS = "(b: bag of row)"
 
 
@@ -58,6 +59,8 @@ class _Definition(ABC):
 
     family: str
     """That of the graph."""
+    ends: ir.Ends = ir.NODES
+    """The sets that a layer's edges lead from and to."""
 
     def __init__(
         self,
@@ -113,6 +116,7 @@ class _Definition(ABC):
             family=self.family,
             sizes=tuple(self.source.sizes.items()),
             structure=self.structure.kind if self.family == "op" else "",
+            ends=self.ends,
             maps=self.maps(),
             tensors=(*tensors, *self.given()),
             values=tuple(self.builder.values),
@@ -205,21 +209,20 @@ class Layer(_Definition):
     family = "layer"
 
     def __init__(self, definition: syntax.Definition, source: Source) -> None:
-        structure = with_maps(GRAPH, definition, source.sizes, source.collector)
+        ends = ends_of(definition, source.sizes, source.collector)
+        self.known = ends is not None or not names_sets(definition)
+        self.ends = ends or ir.NODES
+        structure = with_maps(graph_between(self.ends), definition, source.sizes, source.collector)
         structure = with_computed(structure, definition, source.sizes)
         super().__init__(definition, source, structure, structure.dependencies)
         report_sizes(source, structure)
-        parameters = definition.parameters
-        annotations = [parameter.annotation.text if parameter.annotation else "" for parameter in parameters]
-        if annotations == [GRAPH_WORD]:
-            name = parameters[0].name.text
+        if ends is not None:
+            name = definition.parameters[0].name.text
             self.scope[name] = StructureArgument(name, structure)
-        elif all(entry in (GRAPH_WORD, *SETS_OF_FAMILIES["layer"], "") for entry in annotations):
-            extent = definition.parameters_extent
-            name = parameters[0].name.text if parameters else "g"
-            fixes = [Fix(f"Use ({name}: graph)", extent, f"({name}: graph)")] if len(parameters) < 2 else []
-            message = f"a layer is of a graph: {definition.name.text}{LAYER_PARAMETERS}"
-            source.collector.report(message, extent, fixes=fixes)
+
+    def graph(self) -> ir.Graph | None:
+        """The layer's graph; where it is between sets that cannot be, nothing in its body can be told."""
+        return super().graph() if self.known else None
 
     def maps(self) -> tuple[ir.IndexMap, ...]:
         """The maps that the values use or the layer declares, in the structure's order."""
@@ -232,7 +235,7 @@ class Layer(_Definition):
         found = (
             ir.IndexMap(origin=origin, name=name, domain=domain, codomain=codomain)
             for name, (domain, codomain) in self.structure.maps.items()
-            if name in used or name not in GRAPH.maps
+            if name in used or name not in graph_maps(self.ends)
         )
         return (*found, *made, *whole_maps(self.builder.values, self.structure, origin))
 

@@ -6,24 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from explorer.compiler.ir.set_maps import PAIR_MAPS
-from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion
+from explorer.compiler.ir.graph import plural
+from explorer.compiler.ir.set_maps import PAIRS
+from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, with_article
 from explorer.compiler.language.elaborate.elements import ITERATORS, TYPES
 from explorer.compiler.language.names.entities import Entity, Given, Index, Members, StructureArgument
-from explorer.compiler.language.names.structures import BATCH, GRAPH, OF_NEGATIVES, Structure
+from explorer.compiler.language.names.structures import BATCH, GRAPH_KIND, OF_NEGATIVES, Structure
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
     from explorer.compiler.language.elaborate.elaborate import Elaborator
 
-GRAPH_ITERATORS = {
-    "edges": "edge",
-    "nodes": "node",
-    "src_nodes": "node",
-    "dst_nodes": "node",
-    "etypes": "etype",
-    "ntypes": "ntype",
-}
+GRAPH_ITERATORS = ("edges", "nodes", "src_nodes", "dst_nodes", "etypes", "ntypes")
+OF_ONE_SET = {"nodes": ("src_nodes", "dst_nodes"), "ntypes": ("etypes",)}
+"""Those of a graph that has one set of nodes, and what there is where it leads from one set to another."""
 ELSEWHERE = {
     "in_edges": "incoming_edges",
     "out_edges": "outgoing_edges",
@@ -106,11 +102,11 @@ class _Iterator:
                 return None
             case Members():
                 return self.of_members(base)
-            case StructureArgument(structure=structure) if structure.kind == GRAPH.kind:
-                return self.of_graph()
+            case StructureArgument(structure=structure) if structure.kind == GRAPH_KIND:
+                return self.of_graph(structure)
             case StructureArgument(structure=structure):
                 return self.of_matrix(structure)
-            case Index(index_set="node") if self.elaborator.structure.kind == GRAPH.kind:
+            case Index() if self.is_of_graph(base):
                 return self.of_node(base)
             case Index() if base.index_set == self.elaborator.structure.each:
                 structure = self.elaborator.structure
@@ -125,9 +121,18 @@ class _Iterator:
         """An error at what stands behind `in`, without its method."""
         self.elaborator.collector.report(message, self.iterator.base.extent, detail)
 
-    def of_graph(self) -> Entered | None:
+    def is_of_graph(self, base: Index) -> bool:
+        """Whether an index is of a graph's nodes, or of one of the two sets that its edges lead between."""
+        structure = self.elaborator.structure
+        return structure.kind == GRAPH_KIND and base.index_set in structure.groups
+
+    def of_graph(self, structure: Structure) -> Entered | None:
         """`g.edges()`, `g.nodes()`."""
-        if not self.has_method("A graph has", GRAPH_ITERATORS):
+        if structure.others and self.method in OF_ONE_SET:
+            self.report_two_sets(structure, OF_ONE_SET[self.method])
+            return None
+        known = [name for name in GRAPH_ITERATORS if not structure.others or name not in OF_ONE_SET]
+        if not self.has_method("A graph has", known):
             return None
         if self.level.index_set != "unit":
             detail = (
@@ -137,29 +142,60 @@ class _Iterator:
             fixes = [
                 Fix(f"Use {name}.incoming_etypes()", self.iterator.extent, f"{name}.incoming_etypes()")
                 for name, entity in self.elaborator.scope.items()
-                if isinstance(entity, Index) and entity.name == "node" and self.method == "etypes"
-                if self.level.index_set == "node"
+                if isinstance(entity, Index) and entity.identity and entity.index_set == structure.group
+                if self.method == "etypes" and self.level.index_set == structure.group
             ]
             self.elaborator.collector.report(
                 "a loop over the graph stands in no other loop", self.iterator.extent, detail, fixes
             )
             return None
-        return self.one(Level(GRAPH_ITERATORS[self.method], line=self.line))
+        ends = {f"{end}_nodes": structure.maps[end][1] for end in ("src", "dst")}
+        sets = {**ends, "edges": "edge", "nodes": structure.group, "etypes": "etype", "ntypes": "ntype"}
+        return self.one(Level(sets[self.method], line=self.line))
+
+    def report_two_sets(self, structure: Structure, instead: tuple[str, ...]) -> None:
+        """About a loop over the nodes of a graph, or their types, which leads from one set to another."""
+        source, destination = (plural(structure.maps[end][1]) for end in ("src", "dst"))
+        lacks = "it has no one set of nodes" if self.method == "nodes" else "nodes of two sets have no types"
+        message = f"'{self.text}' leads from {source} to {destination}: {lacks}"
+        loops = {"src_nodes": f" over {source}", "dst_nodes": f" over {destination}", "etypes": ""}
+        detail = "Write " + ", or ".join(f"{self.text}.{name}(){loops[name]}" for name in instead) + "."
+        fixes = [Fix(f"Use {self.text}.{name}()", self.iterator.extent, f"{self.text}.{name}()") for name in instead]
+        self.elaborator.collector.report(message, self.iterator.extent, detail, fixes)
+
+    def ends_there(self, base: Index) -> bool:
+        """Whether edges have the end at such an element that the method goes back by: of two sets, one has those that
+        lead away, and the other those that lead to it."""
+        maps, end = self.elaborator.structure.maps, {**ITERATORS, **TYPES}[self.method]
+        if maps[end][1] == base.index_set:
+            return True
+        leads = "away from" if end == "dst" else "to"
+        way = "outgoing" if end == "dst" else "incoming"
+        instead = f"{self.text}.{way}_{self.method.rpartition('_')[2]}"
+        missing = {"dst": "incoming", "src": "outgoing"}[end]
+        message = f"edges lead {leads} {plural(base.index_set)}: '{self.text}' has no {missing} edges"
+        given = ", ".join(slice_text(self.elaborator.text, each.extent) for each in self.iterator.arguments)
+        detail = f"Write {instead}({given}); those the other way are of {plural(maps[end][1])}."
+        fixes = [Fix(f"Use {instead}({given})", self.iterator.extent, f"{instead}({given})")]
+        self.elaborator.collector.report(message, self.iterator.extent, detail, fixes)
+        return False
 
     def of_node(self, base: Index) -> Entered | None:
         """`n.incoming_edges()`, `n.incoming_edges(r)` with the type of edges, `n.incoming_etypes()`."""
-        if not self.has_method("A node has", (*ITERATORS, *TYPES)):
+        if not self.has_method(f"{with_article(base.index_set).capitalize()} has", (*ITERATORS, *TYPES)):
+            return None
+        if not self.ends_there(base):
             return None
         if self.method in TYPES:
             return self.of_types(base)
-        end = ITERATORS[self.method]
+        end, index_set = ITERATORS[self.method], base.index_set
         if self.iterator.arguments:
             return self.of_type(base, end, self.iterator.arguments[0])
-        if self.level.index_set in PAIR_MAPS and base.name == self.level.end:
+        if self.level.index_set in PAIRS and base.name == self.level.end:
             message = f"in a loop over the types of {self.text}'s edges, those of one type are gone over"
             self.elaborator.collector.report(message, self.iterator.extent, f"Write {self.text}.{self.method}(r).")
             return None
-        return self.one(Level("edge", {"node": end}, self.line), None if base.identity else base)
+        return self.one(Level("edge", {index_set: end}, self.line), None if base.identity else base)
 
     def of_types(self, base: Index) -> Entered | None:
         """`n.incoming_etypes()`: the pairs of a node and a type that its edges have, by a variable that is the type."""
@@ -168,7 +204,7 @@ class _Iterator:
             self.elaborator.collector.report(message, self.iterator.extent)
             return None
         pair = f"{TYPES[self.method]}_pair"
-        entered = self.one(Level(pair, {"node": f"{pair}_node"}, self.line))
+        entered = self.one(Level(pair, {base.index_set: f"{pair}_node"}, self.line))
         if entered is None:
             return None
         name = self.variables[0].text
@@ -182,7 +218,7 @@ class _Iterator:
         pair = f"{end}_pair"
         found = (base.name, etype.name) if isinstance(etype, Index) else ("", "")
         if found == (f"{pair}_node", f"{pair}_etype"):
-            return self.one(Level("edge", {pair: pair, "node": end}, self.line))
+            return self.one(Level("edge", {pair: pair, base.index_set: end}, self.line))
         if found == (end, "etype"):
             return self.one(Level("edge", {pair: pair}, self.line), Index(pair, pair, "edge", self.shown))
         types = next(name for name, of in TYPES.items() if of == end)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from explorer.compiler.ir.graph import plural
 from explorer.compiler.ir.node import Span
-from explorer.compiler.ir.set_maps import PAIR_MAPS, THROUGH
+from explorer.compiler.ir.set_maps import PAIRS, THROUGH
 from explorer.compiler.language.diagnostics import Fix, joined_fix, slice_text
 from explorer.compiler.language.elaborate.elements import WHOLE, Elements
 from explorer.compiler.language.elaborate.iterators import Entered, Level, enter
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from explorer.compiler.language.elaborate.elaborate import Elaborator
 
 SHORTER = {(along, through): end for (along, end), through in THROUGH.items()} | {
-    (pair, f"{pair}_etype"): "etype" for pair in PAIR_MAPS
+    (pair, f"{pair}_etype"): "etype" for pair in PAIRS
 }
 """Two maps of an edge, one after another, that are one: its pair's node is its end, its pair's type its own."""
 
@@ -77,7 +77,7 @@ class Loops:
             self._report(message, loop.iterator.extent, detail)
             self._forget(loop)
             return
-        if entered.level.index_set not in PAIR_MAPS:
+        if entered.level.index_set not in PAIRS:
             self.letters.setdefault(loop.variables[0].text, []).append(entered.level.index_set)
         outer = self.level
         shown = "'{}' is the variable of the loop in line " + f"{loop.header.line}, which has ended"
@@ -210,14 +210,14 @@ class Loops:
             self.elements.forget(name or target.name.text)
             return
         text = slice_text(elaborator.text, target.base.extent)
-        group, members = self._structure.group, self._structure.members
         if isinstance(index, StructureArgument):
             self._sum_whole(statement, target, (WHOLE, name), value)
             return
-        known = (group, *members, self.level.index_set, *self.level.around)
+        standing = (*self._structure.groups, *self._structure.members)
+        known = (*standing, self.level.index_set, *self.level.around)
         along = isinstance(index, Index) and self._leads_from_here(index) and statement.operator == "+"
         if not isinstance(index, Index) or (self.elements.owner(index) not in known and not along):
-            message = f"'{text}' is {_none_of(group, *members)}: data stands on {self._structure.words}"
+            message = f"'{text}' is {_none_of(*standing)}: data stands on {self._structure.words}"
             self._report(message, target.base.extent)
             return
         key = (self.elements.owner(index), name)
@@ -294,7 +294,7 @@ class Loops:
         """A loop writes on its own element; in the loop over a node's edges the node's data is summed."""
         if text and self.level.end and not statement.operator:
             fixes = [Fix("Use +=", statement.span, "+=")]
-            member = "type" if self.level.index_set in PAIR_MAPS else self._member
+            member = "type" if self.level.index_set in PAIRS else self._member
             sums = f"once for each {member}: += sums over the {plural(member)}"
             message = f"""'{text}["{name}"]' would be written {sums}"""
             self._report(message, statement.extent, fixes=fixes)
@@ -404,7 +404,7 @@ class Loops:
         if not isinstance(base, Index) or self._structure.kind == "facts":
             owners = "no node and no edge of a layer"
             if self._structure.group:
-                owners = _none_of(self._structure.group, *self._structure.members)
+                owners = _none_of(*self._structure.groups, *self._structure.members)
             self._report(f"'{text}' is {owners}: it has no data", node.extent)
             return None
         return None if name is None else self.elements.read(base, name, node.extent, node.name.extent)

@@ -8,7 +8,6 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
 from explorer.compiler.language.elaborate.families import (
-    LAYER_PARAMETERS,
     OP_PARAMETERS,
     Layer,
     Op,
@@ -16,6 +15,7 @@ from explorer.compiler.language.elaborate.families import (
     Source,
 )
 from explorer.compiler.language.elaborate.headers.facts import SCORE_PARAMETERS, check_negatives, has_bag
+from explorer.compiler.language.elaborate.headers.graphs import LAYER_PARAMETERS
 from explorer.compiler.language.elaborate.headers.maps import report_elsewhere
 from explorer.compiler.language.elaborate.result import CheckResult, OperationSite
 from explorer.compiler.language.elaborate.sizes import check_sizes, report_reserved
@@ -92,6 +92,10 @@ def _check_parameters(definition: syntax.Definition, sizes: set[str], collector:
         annotation = parameter.annotation
         if definition.kind in ("def", "layer") and annotation is not None and annotation.text not in known:
             _report_index_set(annotation, definition.kind, known, collector)
+        elif definition.kind == "def" and annotation is not None and annotation.joined:
+            fix = Fix(f"Use {annotation.text}", annotation.extent, annotation.text)
+            message = f"a helper is of any graph, whatever its sets: {name.text}: {annotation.text}"
+            collector.report(message, annotation.extent, fixes=[fix])
     if definition.kind == "def":
         report_elsewhere(definition, collector)
         for statement in definition.statements:
@@ -104,7 +108,7 @@ def _check_parameters(definition: syntax.Definition, sizes: set[str], collector:
 
 
 def _report_index_set(name: syntax.Annotation, kind: str, known: Sequence[str], collector: Collector) -> None:
-    hint, fixes = suggestion(name.text, name.extent, known)
+    hint, fixes = suggestion(name.text, name.word.extent, known)
     sets = " and ".join([", ".join(known[:-1]), known[-1]])
     has = hint or (f": a {kind} has {sets}" if kind != "def" else f": there are {sets}")
     collector.report(f"unknown index set '{name.text}'{has}", name.extent, fixes=fixes)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from explorer.compiler.ir.graph import plural
-from explorer.compiler.ir.index_sets import count_name
-from explorer.compiler.language.names.structures import BATCH, FACTS, OF_BAGS, Structure
+from explorer.compiler.ir.index_sets import count_name, number_of
+from explorer.compiler.language.names.structures import BATCH, FACTS, GRAPH_KIND, OF_BAGS, Structure
 
 _GIVEN = {
-    "graph": ("num_nodes", "num_etypes", "num_ntypes", "in_degree", "src_pairs", "dst_pairs"),
+    "graph": ("ntype", "num_etypes", "num_ntypes", "in_degree", "src_pairs", "dst_pairs"),
     "bags": ("ptr", "weight"),
     "blocks": ("ptr", "blocks"),
     "csr": ("rowptr", "value", "num_rows", "num_cols"),
@@ -25,7 +25,9 @@ def reserved_names(structure: Structure) -> frozenset[str]:
     arrays = [f"{name}{array}" for name in structure.maps for array in ("", "_ptr", "_order")]
     counts = [str(count_name(index_set)) for index_set in structure.sets]
     wholes = [f"all_{plural(index_set)}" for index_set in structure.all_sets]
-    given = [f"{name}_{array}" for name in structure.bags for array in OF_BAGS] or _GIVEN[structure.kind]
+    given = [f"{name}_{array}" for name in structure.bags for array in OF_BAGS] or [*_GIVEN[structure.kind]]
+    if structure.kind == GRAPH_KIND:
+        given += [number_of(index_set) for index_set in structure.groups]
     return frozenset([*arrays, *counts, *wholes, *given, UPSTREAM])
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from explorer.compiler.frozen import dataclass, replace
-from explorer.compiler.ir.graph import plural
-from explorer.compiler.ir.set_maps import PAIR_MAPS
+from explorer.compiler.ir.graph import NODES, Ends, plural
+from explorer.compiler.ir.set_maps import graph_maps
+from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.language.names.dependency import Dependency
 
 LISTS = frozenset(
@@ -55,6 +56,8 @@ class Structure:
     """The maps from members that the sets' names stand for as well: `z.user` for `z.row` of a csr[user, item]."""
     made: tuple[str, ...] = ()
     """Those of its sets that only ids lead to which are computed of others."""
+    others: tuple[str, ...] = ()
+    """Further sets of groups that have the same members: the sources of a graph between two sets."""
     noun: str = ""
     """What a loop goes over, after "no": "graph and no node"."""
     reduced: str = ""
@@ -74,6 +77,11 @@ class Structure:
         return known.get(self.kind, f"the {self.kind}")
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The sets of groups."""
+        return (*self.others, self.group)
+
+    @property
     def members(self) -> tuple[str, ...]:
         """The sets of members: of several bags, each has its own."""
         return tuple(each.member for each in self.bags.values()) or (self.member,)
@@ -82,7 +90,7 @@ class Structure:
     def all_sets(self) -> tuple[str, ...]:
         """Those of its elements, those that a text names, and those that only its maps lead from."""
         domains = (domain for domain, _ in self.maps.values())
-        return tuple(dict.fromkeys((*self.members, self.group, *self.sets, *domains)))
+        return tuple(dict.fromkeys((*self.members, *self.groups, *self.sets, *domains)))
 
     @property
     def dependencies(self) -> tuple[Dependency, ...]:
@@ -107,7 +115,7 @@ class Structure:
             return tuple(index_set for index_set in self.sets if index_set != BATCH)
         lists = tuple(self.bags.values()) or (self,)
         picked = (each.maps[each.picks][1] for each in lists if each.picks)
-        return tuple(dict.fromkeys((*self.members, self.group, *picked)))
+        return tuple(dict.fromkeys((*self.members, *self.groups, *picked)))
 
     @property
     def home(self) -> str:
@@ -121,29 +129,42 @@ class Structure:
     @property
     def words(self) -> str:
         """`nodes and edges`."""
-        return " and ".join(map(plural, (self.group, *self.members)))
+        return " and ".join(map(plural, (*self.groups, *self.members)))
 
 
-GRAPH = Structure(
-    kind="graph",
-    sets=("node", "edge", "etype", "ntype"),
-    group="node",
-    member="edge",
-    maps={
-        "src": ("edge", "node"),
-        "dst": ("edge", "node"),
-        "etype": ("edge", "etype"),
-        "ntype": ("node", "ntype"),
-        **{name: (domain, codomain) for maps in PAIR_MAPS.values() for name, domain, codomain in maps},
-    },
-    given={"norm": "edge", "in_degree": "node"},
-    parts={"edge": ("src", "dst", "etype", "id", "norm"), "node": ("ntype", "id", "in_degree"), "etype": ("id",)},
-    noun="graph and no node",
-    reduced="the edges of a node, or over all nodes or edges",
-    summed="for n in g.dst_nodes(): for e in n.incoming_edges(): n",
-)
-"""A layer's graph. `e.norm` is 1 over the in-edges of `e.dst` that have `e`'s type. The pairs of a node and a
-type of its edges are a set that loops go over and nothing is declared over."""
+GRAPH_KIND = "graph"
+"""The kind of a layer's structure."""
+
+
+def graph_between(ends: Ends) -> Structure:
+    """`g: graph[user, item]`: edges from one set to another; of one set, `g: graph`, whose elements have types.
+    `e.norm` is 1 over the in-edges of `e.dst` that have `e`'s type. The pairs of an end and a type of its edges are a
+    set that loops go over and nothing is declared over."""
+    source, destination = ends
+    types = ("ntype",) if ends == NODES else ()
+    beside = {} if types else {source: ("id",)}
+    return Structure(
+        kind=GRAPH_KIND,
+        sets=tuple(dict.fromkeys((*ends, "edge", "etype", *types))),
+        group=destination,
+        member="edge",
+        maps=graph_maps(ends),
+        given={"norm": "edge", "in_degree": destination},
+        parts={
+            "edge": ("src", "dst", "etype", "id", "norm"),
+            **beside,
+            destination: (*types, "id", "in_degree"),
+            "etype": ("id",),
+        },
+        others=() if types else (source,),
+        noun=f"graph and no {source}" if types else f"graph, no {source} and no {destination}",
+        reduced=f"the edges of {with_article(destination)}, or over all {plural(destination)} or edges",
+        summed="for n in g.dst_nodes(): for e in n.incoming_edges(): n",
+    )
+
+
+GRAPH = graph_between(NODES)
+"""A layer's graph of one set of nodes."""
 
 
 def facts_of(sets: Iterable[str]) -> Structure:

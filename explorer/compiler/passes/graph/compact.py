@@ -25,7 +25,7 @@ from explorer.compiler.ir.graph import (
     operands,
     rename_operands,
 )
-from explorer.compiler.ir.set_maps import HOMES, STEPS, with_pairs
+from explorer.compiler.ir.set_maps import PAIRS, homes, steps, with_pairs
 from explorer.compiler.passes.graph.costs import report_costs
 from explorer.compiler.passes.graph.dead_values import dead_values
 from explorer.compiler.passes.graph.rows import sums
@@ -43,17 +43,11 @@ def compact(graph: Graph, report: Report) -> Graph:
     return _Compaction(graph, report).graph()
 
 
-def home_of(depends: tuple[str, ...]) -> tuple[str, str] | None:
-    """The smallest set that holds an edge value of these dependencies, and the map to it; None for the edges."""
-    if not depends:
-        return None
-    return next(((index_set, via) for needs, index_set, via in HOMES if needs >= set(depends)), None)
-
-
 class _Compaction:
     def __init__(self, graph: Graph, report: Report) -> None:
         self.source = graph
         self.report = report
+        self.steps = steps(graph.ends)
         self.writer = ValueWriter(graph)
         self.moved: dict[str, Value] = {}  # by the edge value's name: the value on its smaller set
         self.clones: dict[tuple[str, str], Value] = {}
@@ -71,12 +65,12 @@ class _Compaction:
     def _rewritten(self, value: Value) -> Value:
         if value.index_set != "edge" or not self._worth_moving(value):
             return value
-        home = home_of(value.depends)
+        home = self._home_of(value.depends)
         if home is None:
             self.report.refused(f"{value.name} stays on edge: it depends on {' and '.join(value.depends)}")
             return value
         index_set, via = home
-        function = self._unbounded(value) if self.report.options.grad and index_set in ("node", "etype") else ""
+        function = self._unbounded(value) if self.report.options.grad and index_set not in PAIRS else ""
         if function:
             self.report.refused(
                 f"{value.name} stays on edge: a {index_set} without edges might have no {function}, and its gradient"
@@ -95,7 +89,7 @@ class _Compaction:
             return False
         if sums(value):
             return True
-        if not isinstance(value.operator, (Elementwise, Contract)) or home_of(value.depends) is None:
+        if not isinstance(value.operator, (Elementwise, Contract)) or self._home_of(value.depends) is None:
             return False
         inputs = [self._original(name) for name in operands(value.operator)]
         varying = [v for v in inputs if not isinstance(v.operator, (Constant, Gather))]
@@ -123,7 +117,7 @@ class _Compaction:
         elif value.name in self.moved:
             clone = self._read_moved(value, index_set, via)
         elif isinstance(value.operator, Gather):
-            indices = tuple(_seen_from(path, via) for path in value.operator.indices)
+            indices = tuple(self._seen_from(path, via) for path in value.operator.indices)
             clone = self._add(value, replace(value.operator, indices=indices), index_set, via)
         else:
             names = {n: self._on(self._original(n), index_set, via).name for n in operands(value.operator)}
@@ -139,20 +133,26 @@ class _Compaction:
         moved = self.moved[value.name]
         if moved.index_set == index_set:
             return moved
-        home = home_of(value.depends)
+        home = self._home_of(value.depends)
         assert home is not None
-        gather = Gather(tensor=moved.name, indices=(STEPS[via][home[1]],), origin=value.origin)
+        gather = Gather(tensor=moved.name, indices=(self.steps[via][home[1]],), origin=value.origin)
         return self._add(value, gather, index_set, via)
 
     def _add(self, value: Value, operator: Operator, index_set: str, via: str) -> Value:
-        depends = sorted({STEPS[via][name] for name in value.depends})
+        depends = sorted({self.steps[via][name] for name in value.depends})
         return self.writer.add(operator, index_set, value.shape, depends, value.origin)
 
+    def _seen_from(self, path: str, via: str) -> str:
+        """A path from edges, as it goes on from the set that a map leads to: `src.ntype` is `ntype` from the source."""
+        first, _, rest = path.partition(".")
+        step = self.steps[via][first]
+        if rest and via not in PAIRS:
+            return rest
+        return f"{step}.{rest}" if rest else step
 
-def _seen_from(path: str, via: str) -> str:
-    """A path from edges, as it goes on from the set that a map leads to: `src.ntype` is `ntype` from the source."""
-    first, _, rest = path.partition(".")
-    step = STEPS[via][first]
-    if rest and step in ("node", "etype"):
-        return rest
-    return f"{step}.{rest}" if rest else step
+    def _home_of(self, depends: tuple[str, ...]) -> tuple[str, str] | None:
+        """The smallest set that holds an edge value of these dependencies, and the map to it; None for the edges."""
+        if not depends:
+            return None
+        found = homes(self.source.ends)
+        return next(((index_set, via) for needs, index_set, via in found if needs >= set(depends)), None)

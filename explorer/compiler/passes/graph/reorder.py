@@ -97,7 +97,7 @@ def _is_weight(graph: Graph, value: Value) -> bool:
     if not isinstance(value.operator, Gather):
         return False
     tensor = next((t for t in graph.tensors if t.name == value.operator.tensor), None)
-    return tensor is not None and tensor.kind == "param" and not {"node", "edge"} & set(tensor.sets)
+    return tensor is not None and tensor.kind == "param" and not {*graph.ends, "edge"} & set(tensor.sets)
 
 
 def _common_set(matrix: Value, factor: Value) -> str:

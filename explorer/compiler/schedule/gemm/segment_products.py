@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from explorer.compiler.counts import SETS
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.kernels import AtomicAccumulate
@@ -49,7 +48,8 @@ class Pairs:
     def outgrow_caches(self, kernel: loops.Kernel, report: Report) -> bool:
         """Whether no cache holds the rows of as many nodes as are counted: each pass over them then takes as long as
         memory does."""
-        nodes = report.counts[SETS[str(self.rows.extent)]] if self.rows.extent in SETS else 0
+        rows, counts = str(self.rows.extent), report.counts
+        nodes = counts.of(rows) or 0 if counts.is_of_graph(rows) else 0
         return nodes * self.row_bytes(kernel) > report.target.cached_bytes
 
     def edges_of(self, kernel: loops.Kernel) -> Extent:

@@ -13,7 +13,6 @@ Sources: merge-based SpMM (Yang, Buluç and Owens, Euro-Par 2018) for the search
 
 from __future__ import annotations
 
-from explorer.compiler.counts import ASSUMED
 from explorer.compiler.decisions import Decision
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
@@ -133,7 +132,7 @@ def schedule_nonzeros(kernel: loops.Kernel, report: Report) -> tuple[kernels.Sch
 def _soon_merged(pieces: Pieces, report: Report) -> bool:
     """Whether a warp merges what there is of a row in no time, where lanes have few numbers each, and would take turns
     to add them."""
-    count = None if report.counts is ASSUMED else report.counts.of(pieces.segment.elements)
+    count = None if report.counts.assumed else report.counts.of(pieces.segment.elements)
     return pieces.spread.groups >= NARROW and count is not None and count <= SOON
 
 

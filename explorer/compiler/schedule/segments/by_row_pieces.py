@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from explorer.compiler.counts import SETS
 from explorer.compiler.decisions import Value
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.options import CHUNKS
@@ -98,9 +97,10 @@ def _usual_here(nest: Nest, segment: Segment, spread: Spread, report: Report) ->
 def length_of(segment: Segment, report: Report) -> float:
     """How many elements a row of a graph has on average; 0 where nobody knows, or where rows are too few for warps
     that keep a device busy."""
-    if segment.elements not in SETS or segment.rows not in SETS:
+    counts = report.counts
+    if not (counts.is_of_graph(segment.elements) and counts.is_of_graph(segment.rows)):
         return 0.0
-    return mean_length(segment, report.counts) if report.counts[SETS[segment.rows]] >= report.target.busy_warps else 0.0
+    return mean_length(segment, counts) if (counts.of(segment.rows) or 0) >= report.target.busy_warps else 0.0
 
 
 def _sharing(segment: Segment, spread: Spread, report: Report) -> int:

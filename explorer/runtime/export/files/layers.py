@@ -12,8 +12,6 @@ from .indices import Indices, Tensor, highest, narrow, one_device
 from .maps import add_declared
 from .module import Compiled
 
-NAMES = ("src", "dst", "etype", "ntype")
-
 
 class Layer(Compiled):
     """A layer of a relational graph: `module(src, dst, etype, x=x)`, or `module(graph, x=x)` with
@@ -21,10 +19,13 @@ class Layer(Compiled):
     edges sorted by the end `edges`."""
 
     edges: str  # "dst" or "src"
+    ends: tuple[str, str] = ("node", "node")  # the sets that edges lead from and to; nodes of one set have types
+    counted: Mapping[str, str] = {"num_nodes": "node", "num_etypes": "etype", "num_ntypes": "ntype"}
+    """The numbers that a call may give, each with the set that it is of."""
 
     def sets(self) -> set[str]:
         """Those of a graph, whether or not a tensor is over them."""
-        return super().sets() | {"node", "etype", "ntype"}
+        return super().sets() | set(self.counted.values())
 
     def _check(self, made: Indices, tensors: Mapping[str, Tensor]) -> dict[str, int]:
         """As of all models; raises ValueError for a graph that was prepared with its edges by the other end too."""
@@ -32,50 +33,61 @@ class Layer(Compiled):
             raise ValueError(f"This graph was prepared with its edges by {made.edges}, not by {self.edges}.")
         return super()._check(made, tensors)
 
+    @property
+    def _one_set(self) -> bool:
+        return self.ends[0] == self.ends[1]
+
     def prepare(self, *ids: Tensor, known: Mapping[str, int] | None = None, **named: Any) -> Indices:
-        """The graph, encoded. Types that are not given are all 0; `num_nodes`, `num_etypes` and `num_ntypes` are as
-        given, or what tensors have rows for, or the least that holds the ids."""
-        names = (*NAMES, *(entry.name for entry in self.declared))
-        given = {**dict(zip(names, ids, strict=False)), **named}
-        numbers = {f"num_{name}s": size for name, size in {**self.set_sizes, **(known or {})}.items()}
-        numbers |= {name: int(given.pop(name)) for name in ("num_nodes", "num_etypes", "num_ntypes") if name in given}
-        if not {"src", "dst"} <= given.keys() <= {*names} or len(ids) > len(names):
-            further = "".join(f", {name}" for name in names[len(NAMES) :])
-            raise ValueError(
-                f"{type(self).__name__} takes src, dst{further}, and etype and ntype where there are types."
-            )
+        """The graph, encoded. Types that are not given are all 0; the numbers of `counted` are as given, or what
+        tensors have rows for, or the least that holds the ids."""
+        arrays = ("src", "dst", "etype", *(("ntype",) if self._one_set else ()))
+        further = tuple(entry.name for entry in self.declared)
+        given = {**dict(zip((*arrays, *further), ids, strict=False)), **named}
+        told = {**self.set_sizes, **(known or {})}
+        told |= {index_set: int(given.pop(name)) for name, index_set in self.counted.items() if name in given}
+        if not {"src", "dst"} <= given.keys() <= {*arrays, *further} or len(ids) > len((*arrays, *further)):
+            takes, types = ", ".join(("src", "dst", *further)), " and ".join(arrays[2:])
+            raise ValueError(f"{type(self).__name__} takes {takes}, and {types} where there are types.")
         found = {name: narrow(each, name, True) for name, each in given.items()}
-        device = one_device(found)
-        src, dst = found["src"], found["dst"]
-        etype = found.get("etype", torch.zeros_like(src))
-        if not src.shape == dst.shape == etype.shape or src.ndim != 1:
+        one_device(found)
+        found.setdefault("etype", torch.zeros_like(found["src"]))
+        if not found["src"].shape == found["dst"].shape == found["etype"].shape or found["src"].ndim != 1:
             raise ValueError("src, dst and etype are lists of one length.")
-        least = max(highest(src, True), highest(dst, True)) + 1
-        nodes = numbers.get("num_nodes", len(found["ntype"]) if "ntype" in found else least)
-        ntype = found.get("ntype", torch.zeros(nodes, dtype=torch.int32, device=device))
-        sizes = {
-            "node": nodes,
-            "edge": len(src),
-            "etype": numbers.get("num_etypes", highest(etype, True) + 1),
-            "ntype": numbers.get("num_ntypes", highest(ntype, True) + 1),
-        }
-        for name, array, limit in (("src and dst", src, nodes), ("etype", etype, sizes["etype"])):
-            if (least if array is src else highest(array, True) + 1) > limit:
-                raise ValueError(f"{name} hold ids that are not in 0 to {limit - 1}.")
-        if len(ntype) != nodes or highest(ntype, True) >= sizes["ntype"]:
-            raise ValueError(f"ntype is a type below {sizes['ntype']} for each of the {nodes:,} nodes.")
-        made = encode(src, dst, etype, ntype, {"unit": 1, **sizes}, self.edges)
+        sizes = self._sizes(found, told)
+        own = {name: found[name] for name in arrays}
+        made = encode(own, {"unit": 1, **sizes}, self.ends, self.edges)
         add_declared(made, self.declared, found, self.check_indices)
         return made
 
+    def _sizes(self, found: dict[str, Tensor], told: Mapping[str, int]) -> dict[str, int]:
+        """How many elements the graph's sets have; types of nodes that are not given are added to what is `found`.
+        Raises ValueError for ids beyond."""
+        src, dst, etype = found["src"], found["dst"], found["etype"]
+        least = {self.ends[0]: highest(src, True) + 1}
+        least[self.ends[1]] = max(highest(dst, True) + 1, least.get(self.ends[1], 0))
+        if self._one_set and "ntype" in found:
+            least["node"] = len(found["ntype"])
+        sizes = {**least, "edge": len(src), "etype": highest(etype, True) + 1}
+        sizes |= {name: size for name, size in told.items() if name in sizes and name != "edge"}
+        limits = {"src": sizes[self.ends[0]], "dst": sizes[self.ends[1]], "etype": sizes["etype"]}
+        for name, limit in limits.items():
+            if highest(found[name], True) >= limit:
+                raise ValueError(f"{name} holds ids that are not in 0 to {limit - 1}.")
+        if self._one_set:
+            nodes = sizes["node"]
+            ntype = found.setdefault("ntype", torch.zeros(nodes, dtype=torch.int32, device=src.device))
+            sizes["ntype"] = told.get("ntype", highest(ntype, True) + 1)
+            if len(ntype) != nodes or highest(ntype, True) >= sizes["ntype"]:
+                raise ValueError(f"ntype is a type below {sizes['ntype']} for each of the {nodes:,} nodes.")
+        return sizes
 
-def encode(src: Tensor, dst: Tensor, etype: Tensor, ntype: Tensor, counts: dict[str, int], edges: str) -> Indices:
-    """The arrays of a graph whose ids are int32 and in range, its edges sorted by the end `edges`."""
+
+def encode(given: Mapping[str, Tensor], counts: dict[str, int], sets: tuple[str, str], edges: str) -> Indices:
+    """The arrays of a graph between two sets whose ids are int32 and in range, its edges sorted by the end `edges`."""
     other = "src" if edges == "dst" else "dst"
-    ends = {"src": src, "dst": dst}
-    order = sorted_by(ends[other], etype, ends[edges])
-    ends, etype = {end: ids[order] for end, ids in ends.items()}, etype[order]
-    made = Indices(src.device, {**ends, "etype": etype, "ntype": ntype}, counts)
+    order = sorted_by(given[other], given["etype"], given[edges])
+    ends, etype = {end: given[end][order] for end in ("src", "dst")}, given["etype"][order]
+    made = Indices(etype.device, {**given, **ends, "etype": etype}, counts)
     made.order, made.ordered, made.edges = order, "edge", edges
     first = starts(ends[edges], etype)
     add_pairs(made, edges, numbered(first), torch.nonzero(first).flatten())
@@ -87,7 +99,7 @@ def encode(src: Tensor, dst: Tensor, etype: Tensor, ntype: Tensor, counts: dict[
     dst_pair = made.arrays["dst_pair"]
     alike = torch.bincount(dst_pair, minlength=counts["dst_pair"])[dst_pair.long()].to(torch.float32)
     made.arrays["norm"] = torch.ones_like(alike) / alike
-    made.arrays["in_degree"] = torch.bincount(ends["dst"], minlength=counts["node"]).to(torch.float32)
+    made.arrays["in_degree"] = torch.bincount(ends["dst"], minlength=counts[sets[1]]).to(torch.float32)
     return made
 
 

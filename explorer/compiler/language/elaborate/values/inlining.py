@@ -13,7 +13,7 @@ from explorer.compiler.language.elaborate.values.binding import bind_helper
 from explorer.compiler.language.names.builtins import GRAPH_WORD, MATRIX_WORD
 from explorer.compiler.language.names.entities import Constant, Entity, Index, Several, StructureArgument
 from explorer.compiler.language.names.prelude import is_of_prelude, prelude_text
-from explorer.compiler.language.names.structures import GRAPH
+from explorer.compiler.language.names.structures import GRAPH_KIND
 from explorer.compiler.language.parsing import syntax
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Inlining:
                 continue
             wanted = parameter.annotation.text
             if wanted == GRAPH_WORD:
-                right, what = isinstance(entity, StructureArgument) and structure.kind == GRAPH.kind, "the graph"
+                right, what = isinstance(entity, StructureArgument) and structure.kind == GRAPH_KIND, "the graph"
             elif wanted == MATRIX_WORD and is_of_prelude(helper):
                 right, what = isinstance(entity, StructureArgument), "the matrix"
             else:
