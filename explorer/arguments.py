@@ -234,7 +234,8 @@ def _add_run(commands: Any) -> None:
         "--data",
         metavar="PRESET|FILE",
         help="FB15k, FB15k-237, BioKG, WN18 (generated), or a .npz or tab-separated file; for a layer also a generated"
-        " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses; default FB15k-237. For an"
+        " graph (tiny, small, aifb, ... wikikg2), and triples are taken with their inverses (for one between two sets,"
+        " heads are the first and tails the second); default FB15k-237. For an"
         " op RM1:L0 to RM3:L2 (Ember's Table 3), BigBird:1 to BigBird:8, a graph of Ember's Table 2"
         " (arxiv ... wiki-Talk; wiki-Talk/500 is one row in 500 of it), any of the graphs above, or an .npz file of ptr"
         " and idx, rowptr and col, row and col, or ptr and blocks; default RM1:L0, com-Youtube/500 or BigBird:8",

@@ -101,10 +101,18 @@ class Places:
         of_segment = isinstance(begin, MemStream)
         word = "entry" if of_segment else self._words.get(str(traversal.upper), "")
         if not word and traversal.parent is None and isinstance(traversal.upper, str):
-            word = "" if traversal.upper in self._dims else "triple"  # a score's batch, under a name that was free
+            word = "" if traversal.upper in self._dims else _one_of(traversal.upper)
         if not word:
             return None
         return _Step(word, *self._bounds[traversal.name], traversal.stride, of_segment)
+
+
+def _one_of(extent: str) -> str:
+    """What an element is called of a set that owns no segments: `user` of `users`, and of a score's batch, whose name is
+    any that was free, a triple."""
+    if extent.endswith("ies"):
+        return f"{extent.removesuffix('ies')}y"
+    return extent.removesuffix("s") if extent.endswith("s") else "triple"
 
 
 def _words(program: DlcProgram) -> Mapping[str, str]:

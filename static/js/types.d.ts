@@ -227,7 +227,7 @@ export interface OfferedGraph {
 }
 /** A graph that a layer ran on. */
 export type RanGraph = OfferedGraph & {
-  /** By name, how many elements the sets have that its edges lead from and to: one of nodes, or two. */
+  /** Where its edges lead from one set to another: how many elements both have, by name. */
   ends?: Record<string, number>;
 };
 export interface OfferedLists {

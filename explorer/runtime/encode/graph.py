@@ -127,7 +127,8 @@ class Encodings:
         return sum(array.nbytes for array in arrays) + sum(entry.bytes for entry in self._segments.values())
 
     def describe(self) -> dict[str, Any]:
-        """The graph and its pre-processing, for display; of two sets, `nodes` are those of both, and each is a type."""
+        """The graph and its pre-processing, for display. Of two sets, `nodes` are those of both, each is a type, and
+        `ends` are how many each has, by name."""
         ends = {end: self.counts[end] for end in dict.fromkeys(self.graph.ends)}
         degrees = {name: vars(self.degrees(end)) for name, end in (("in_degree", "dst"), ("out_degree", "src"))}
         return {
@@ -137,7 +138,7 @@ class Encodings:
             "edges": self.counts["edge"],
             "etypes": self.counts["etype"],
             "ntypes": self.counts.get("ntype", len(ends)),
-            "ends": ends,
+            **({"ends": ends} if len(ends) > 1 else {}),
             "etypes_used": len(np.unique(self.maps["etype"])),
             "src_pairs": self.counts["src_pair"],
             "dst_pairs": self.counts["dst_pair"],

@@ -270,7 +270,7 @@ def _graph_lines(result: Mapping[str, Any]) -> list[str]:
     """The graph, its pre-processing, and what was checked of the gradients."""
     data, encodings = result["data"], result["encodings"]
     degree, steps = encodings["in_degree"], encodings["preprocessing"]
-    node = list(data["ends"])[-1]
+    node = [*data.get("ends", ("node",))][-1]
     lines = [
         f"  data    {data['name']} ({data['source']}): {_nodes(data)},"
         f" {_many(data['edges'], 'edge')} of {_many(data['etypes'], 'type')}; {_sizes(result)}",
@@ -285,8 +285,9 @@ def _graph_lines(result: Mapping[str, Any]) -> list[str]:
 
 def _nodes(data: Mapping[str, Any]) -> str:
     """`12 nodes of 3 types`, or of a graph between two sets `3 users and 7 items`."""
-    ends = [_many(count, name, plural(name)) for name, count in data["ends"].items()]
-    return " and ".join(ends) if len(ends) > 1 else f"{ends[0]} of {_many(data['ntypes'], 'type')}"
+    if "ends" in data:
+        return " and ".join(_many(count, name, plural(name)) for name, count in data["ends"].items())
+    return f"{_many(data['nodes'], 'node')} of {_many(data['ntypes'], 'type')}"
 
 
 def _many(count: int, one: str, several: str = "") -> str:

@@ -50,6 +50,8 @@ from explorer.runtime.runs.request import (
     result_of,
 )
 
+DESCRIBED = ("name", "source", "nodes", "edges", "ntypes", "etypes", "ends")
+"""What is told of the graph of a run; `ends` of one between two sets."""
 GRADIENT_EDGES = 20_000
 """Up to so many edges, all gradients are checked; of a larger graph, those on about so many of its edges."""
 
@@ -103,9 +105,7 @@ class LayerSetup(Setup):
         map_bytes = {name: array.nbytes for name, array in maps.items()}
         structure = Structure(self.encodings.counts, maps, map_bytes)
         return {
-            "data": {
-                name: described[name] for name in ("name", "source", "nodes", "edges", "ntypes", "etypes", "ends")
-            },
+            "data": {name: described[name] for name in DESCRIBED if name in described},
             "encodings": described,
             "limits": bounds_layer.limits(self.graph, structure),
         }

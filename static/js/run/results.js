@@ -280,12 +280,14 @@ export const sizesInWords = (sizes, sources) =>
     .join("; ");
 
 /**
- * `12 nodes`, or of a graph between two sets how many each has.
+ * `12 nodes`, or of a graph between two sets `3 users, 7 items`.
  * @param {RanGraph} set
  */
 function ends(set) {
-  const counts = Object.entries(set.ends ?? {});
-  return counts.length > 1 ? counts.map(([name, count]) => `${name} ${whole(count)}`).join(", ") : many(set.nodes, "node");
+  if (!set.ends) return many(set.nodes, "node");
+  return Object.entries(set.ends)
+    .map(([name, count]) => many(count, name, `${name.replace(/([^aeiou])y$/, "$1ie")}s`))
+    .join(", ");
 }
 
 /** @param {Right | Wrong} result */
