@@ -103,9 +103,10 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
     if BATCH in given:
         return _of_batch(given)
     lists = any(key == LISTS or key.endswith(f"_{LISTS}") for key in given)
-    of_op = lists or not given.keys().isdisjoint(MATRIX_SETS)
+    matrix = "nonzeros" in given or ("edges" not in given and not given.keys().isdisjoint(MATRIX_SETS))
+    of_op = lists or matrix  # a graph may lead between sets that are called as a matrix's are
     own = given.keys() - ALL_SETS.keys()
-    two_sets = bool(own) and "edges" in given and "nodes" not in given
+    two_sets = "edges" in given and "nodes" not in given and bool(given.keys() - SETS.keys())
     for key, value in given.items():
         if key in own and not (of_op or two_sets):
             _check_known((key,), ALL_SETS)

@@ -108,8 +108,8 @@ class Places:
 
 
 def _one_of(extent: str) -> str:
-    """What an element is called of a set that owns no segments: `user` of `users`, and of a score's batch, whose name is
-    any that was free, a triple."""
+    """What an element is called of a set that owns no segments: `user` of `users`, and of a score's batch, whose name
+    is any that was free, a triple."""
     if extent.endswith("ies"):
         return f"{extent.removesuffix('ies')}y"
     return extent.removesuffix("s") if extent.endswith("s") else "triple"

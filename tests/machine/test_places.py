@@ -63,3 +63,20 @@ def test_of_a_batch_the_triple_that_is_told_picks_the_row(root: Path) -> None:
             assert name[0] == ("R" if found[2] == "r" else "E")
             told.add(found[2])
     assert told >= {"h", "r"}
+
+
+def test_of_a_set_without_segments_the_element_that_is_told_is_the_row() -> None:
+    """`T[kind]` of each user of a graph between two sets, no edge of which is read."""
+    text = "dim F = 8\nlayer f(g: graph[user, item]):\n    param T[kind, F]\n    map kind: user -> kind\n"
+    text += '    for u in g.src_nodes():\n        u["h"] = 2 * T[u.kind]\n    return user["h"]\n'
+    kinds = np.array([2, 0, 1], np.int32)
+    inputs = {"T": np.arange(24, dtype=np.float32).reshape(3, 8), "kind": kinds}
+    seen = []
+    for record in records_of(text, inputs, opt=3):
+        for name, source in zip(record["held"], record["sources"], strict=True):
+            found = re.fullmatch(r"user (\d+), kind\[(\d+)\]", source)
+            assert found, source
+            assert found[1] == found[2]
+            assert int(name.removeprefix("T[").split(",")[0].rstrip("]")) == kinds[int(found[1])]
+            seen.append(int(found[1]))
+    assert sorted(set(seen)) == [0, 1, 2]

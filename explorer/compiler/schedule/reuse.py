@@ -131,7 +131,15 @@ def scheduled_once(
     if kept is None or policy is None or report.told != len(report.choices):
         return make()
     counts = report.counts
-    key = Exactly(of), report.options, counts.name, tuple(counts.rows.items()), counts.estimated, counts.batch
+    key = (
+        Exactly(of),
+        report.options,
+        counts.name,
+        tuple(counts.rows.items()),
+        tuple(counts.ends),
+        counts.estimated,
+        counts.batch,
+    )
     before: ScheduledBefore | None = kept.get(key, lambda version: version.taken_again(report, groupings, repeated))
     if before is not None:
         return before.kernels

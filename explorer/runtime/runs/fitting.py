@@ -17,7 +17,7 @@ from explorer.compiler.codegen.binary.ptx import is_made
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.counts import BATCH
-from explorer.compiler.ir.graph import NODES, Gather, Graph
+from explorer.compiler.ir.graph import Gather, Graph
 from explorer.compiler.ir.index_sets import count_name
 from explorer.compiler.ir.node import Extent
 from explorer.compiler.ir.set_maps import listed_in
@@ -135,8 +135,8 @@ def fit(request: ModelRequest, or_usual: bool = False) -> Fitted:
         return Fitted(attempt(request), sources(request, compilation))
     if compilation.family == "op":
         return fit_op(request, compilation, outline(request.data, request.folder))
-    graph = compilation.stages["graph"].program
-    counts = graph_counts(request.data, request.folder, graph.ends if isinstance(graph, Graph) else NODES)
+    assert isinstance(compilation.stages, Stages)
+    counts = graph_counts(request.data, request.folder, compilation.stages.checked.ends)
     compilation = attempt(request, counts, Path(request.data).name)
     return Fitted(compilation, sources(request, compilation), request.data)
 

@@ -11,7 +11,7 @@ import explorer
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.effects.figures import figures, predicted, rows_by_set
 from explorer.compiler.heat.heat import heat_json
-from explorer.compiler.heat.predicted import counts_of, predicted_costs, stored_by_kernels, target_of
+from explorer.compiler.heat.predicted import predicted_costs, stored_by_kernels, target_of
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.story.story import story_json
 
@@ -38,7 +38,7 @@ def test_operations_add_up_to_the_whole(
     compilation = compiled(root, name, counts, **options)
     graph, negatives = compilation.stages["graph"].program, compilation.options.negatives
     assert isinstance(graph, Graph)
-    rows = rows_by_set(graph, counts_of(compilation), negatives.count if negatives else 0)
+    rows = rows_by_set(graph, compilation.rows, negatives.count if negatives else 0)
     costs = predicted_costs(compilation)
     assert rows is not None
     assert costs is not None

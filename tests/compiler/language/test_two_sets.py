@@ -153,6 +153,7 @@ def test_what_to_write_instead_is_said() -> None:
         ),
         ("graph[node, item]", "2:18-22", "'node' is an index set of graphs already: choose another name"),
         ("graph[batch, item]", "2:18-23", "'batch' is an index set of others: choose another name"),
+        ("graph[a_entry, item]", "2:18-25", "'a_entry' is what the entries of a bag are called: choose another name"),
         ("graph[F, item]", "2:18-19", "'F' is a size: choose another name"),
         ("graph[user, dst]", "2:24-27", "'dst' is a part of every graph: choose another name"),
         ("graph[sum, item]", "2:18-21", "'sum' is a built-in function: choose another name"),
@@ -180,6 +181,12 @@ def test_costs_are_counted_on_both_sets() -> None:
     assert assumed.assumed
     assert assumed["user"] == assumed["item"] == ASSUMED["node"]
     assert explorer.compile(text()).with_counts(counts).rows == rows
+
+
+def test_sets_may_be_called_as_those_of_a_matrix() -> None:
+    made = text().replace("user", "row").replace("item", "col")
+    rows = explorer.compile(made, counts={"rows": 3, "cols": 7, "edges": 9}).rows
+    assert (rows["row"], rows["col"], rows.of("rows"), rows.of("cols")) == (3, 7, 3, 7)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ def _is_free(name: syntax.Name, parameter: str, sizes: Mapping[str, int], collec
         taken = "is an index set of graphs already" if name.text in GRAPH.all_sets else "is an index set of others"
     elif name.text in reserved_names(GRAPH) or any(name.text in parts for parts in GRAPH.parts.values()):
         taken = "is a part of every graph"
+    elif name.text.endswith("_entry"):
+        taken = "is what the entries of a bag are called"
     elif name.text in sizes:
         taken = "is a size"
     elif builtin(name.text):
