@@ -469,7 +469,23 @@ class Evaluator:
         scope: dict[str, Binding],
     ) -> Binding:
         """A call of a `def` of the text: its body, in a scope of its own."""
+        helper = self.with_functions(helper, arguments, keywords, scope)
         return self.body(helper, self.bind(helper, arguments, keywords, scope))
+
+    def with_functions(
+        self,
+        helper: Definition,
+        arguments: list[ast.expr],
+        keywords: dict[str, ast.expr],
+        scope: dict[str, Binding],
+    ) -> Definition:
+        """A helper with the functions that it is given in the places of the parameters that stand for them."""
+        names = [name for name, _ in helper.parameters]
+        given = dict(zip(reversed(names), reversed(helper.defaults), strict=False))
+        given |= {**dict(zip(names, arguments, strict=False)), **keywords}
+        free = {name: node.id for name, node in given.items() if isinstance(node, ast.Name)}
+        functions = {name: called for name, called in free.items() if called not in scope and called not in self.sizes}
+        return helper.with_functions(functions)
 
     def bind(
         self,
@@ -480,9 +496,9 @@ class Evaluator:
     ) -> dict[str, Binding]:
         """What a helper's parameters stand for in a call."""
         names = [name for name, _ in helper.parameters]
-        bound: dict[str, Binding] = {}
-        for name, default in zip(reversed(names), reversed(helper.defaults), strict=False):
-            bound[name] = self.expression(default, {})
-        bound |= {name: self.expression(argument, scope) for name, argument in zip(names, arguments, strict=False)}
-        bound |= {name: self.expression(argument, scope) for name, argument in keywords.items()}
-        return bound
+        defaults = dict(zip(reversed(names), reversed(helper.defaults), strict=False))
+        given = {**dict(zip(names, arguments, strict=False)), **keywords}
+        bound = {name: self.expression(node, {}) for name, node in defaults.items() if name not in helper.functions}
+        return bound | {
+            name: self.expression(node, scope) for name, node in given.items() if name not in helper.functions
+        }

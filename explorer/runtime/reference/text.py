@@ -7,9 +7,10 @@ rest. Only texts that the compiler has accepted come here, so nothing is diagnos
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 DATA_NAME = re.compile(r'"[A-Za-z_]\w*"')
 LETTERS = re.compile(r'"[a-z, ]*->[a-z ]*"')
@@ -32,6 +33,16 @@ class ReferenceFailure(ValueError):
     """The reference cannot evaluate a text that the compiler accepted: a defect of one of the two."""
 
 
+class _Renamed(ast.NodeTransformer):
+    """Names in the places of others."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:  # as the base class calls it
+        return ast.copy_location(ast.Name(self._names.get(node.id, node.id), node.ctx), node)
+
+
 @dataclass(frozen=True)
 class Definition:
     """A `score`, a `layer`, an `op` or a `def`. A helper's parameters have the set ""; `defaults` are of the last."""
@@ -44,6 +55,14 @@ class Definition:
     given: frozenset[str]  # those of the tensors that are declared as `input`
     body: tuple[ast.stmt, ...]
     maps: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of a layer: name, and the sets that it leads from and to
+    functions: frozenset[str] = frozenset()  # a helper's parameters in whose places functions stand
+
+    def with_functions(self, functions: Mapping[str, str]) -> Definition:
+        """A helper with functions, by the parameters that stand for them, in their places."""
+        if not functions:
+            return self
+        body = tuple(_Renamed(functions).visit(copy.deepcopy(statement)) for statement in self.body)
+        return replace(self, body=body, functions=frozenset(functions))
 
     def sets_beside(self, sizes: Collection[str]) -> frozenset[str]:
         """The names among the extents of its tensors that are no sizes: sets, those that computed ids lead to too."""

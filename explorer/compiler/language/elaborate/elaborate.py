@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from explorer.compiler.ir.graph import IndexMap
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, with_article
@@ -26,6 +27,7 @@ from explorer.compiler.language.names.entities import (
     Constant,
     DataName,
     Entity,
+    Function,
     Given,
     Index,
     Members,
@@ -160,6 +162,7 @@ class Elaborator:
 
     def _call_for_effect(self, node: syntax.Call) -> None:
         """A call on a line of its own: of a helper that writes data."""
+        node = self._named(node)
         helper = self._helpers.get(node.function.text)
         if helper is None or any(isinstance(statement, syntax.Return) for statement in helper.statements):
             if self.call(node) is not None:
@@ -170,8 +173,7 @@ class Elaborator:
         if divided is None:
             return
         node, helper = divided
-        entities = [self._argument(argument.value) for argument in node.arguments]
-        self.inlining.inline(node, helper, entities, needs_return=False)
+        self.inlining.inline(node, helper, self._given(node), needs_return=False)
 
     def assign(self, target: syntax.Name, value: Entity | None) -> None:
         """Gives a value a name, unless that is taken."""
@@ -286,6 +288,9 @@ class Elaborator:
             case Given():
                 site = OperationSite(slice_text(self.text, node.extent), node.extent, node.extent)
                 return self.operations.structure(site, entity.name, entity.index)
+            case Function():
+                self.collector.report(f"'{entity.name}' is a function: call it with its arguments", node.extent)
+                return None
             case StructureArgument() | DataName():
                 kind = entity.structure.owner if isinstance(entity, StructureArgument) else "a name of data"
                 self.collector.report(f"'{slice_text(self.text, node.extent)}' is {kind}, not a value", node.extent)
@@ -363,6 +368,7 @@ class Elaborator:
 
     def call(self, node: syntax.Call) -> Entity | Several | None:
         """What a call gives: several, where a helper returns them."""
+        node = self._named(node)
         name = node.function.text
         for argument in node.arguments:
             if isinstance(argument.value, syntax.Comprehension):
@@ -379,11 +385,11 @@ class Elaborator:
                 return None
         if function is not None and function.kind == "einsum":
             return self._einsum(node)
-        entities = [self._argument(argument.value) for argument in node.arguments]
         if name in self._helpers:
-            return self.inlining.inline(node, self._helpers[name], entities)
+            return self.inlining.inline(node, self._helpers[name], self._given(node))
+        entities = [self._argument(argument.value) for argument in node.arguments]
         if function is None:
-            if name not in self._unknown:
+            if name not in self._unknown and self.scope.get(name, node) is not None:
                 self.unknown.function(node)
             return None
         places = bind_builtin(node, function, self.collector)
@@ -404,6 +410,22 @@ class Elaborator:
         values = [self.value(each, self._argument(each)) for each in given[1:]]
         known = [value for value in values if value is not None]
         return einsum(self.operations, node, known) if len(known) == len(values) else None
+
+    def _named(self, node: syntax.Call) -> syntax.Call:
+        """A call of a helper's parameter as one of the function that it stands for."""
+        bound = self.scope.get(node.function.text)
+        return replace(node, function=replace(node.function, text=bound.name)) if isinstance(bound, Function) else node
+
+    def _given(self, node: syntax.Call) -> list[Entity | None]:
+        """The arguments of a helper, which may be functions."""
+        return [self.given(argument.value) for argument in node.arguments]
+
+    def given(self, node: syntax.Expression) -> Entity | None:
+        """What a helper is given: a function by its name, or what other calls are given."""
+        known = isinstance(node, syntax.Name) and (node.text in self.scope or node.text in self._sizes)
+        if isinstance(node, syntax.Name) and not known and (node.text in self._helpers or builtin(node.text)):
+            return Function(node.text)
+        return self._argument(node)
 
     def _argument(self, node: syntax.Expression) -> Entity | None:
         """An argument of a call: a value, or a name of data for a helper."""

@@ -102,6 +102,13 @@ class DataName:
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """A helper or a built-in function, which a helper is given to call: what its parameter is called there."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A declared tensor; what is read of it is a row, or all of it where it has no index sets."""
 
@@ -117,7 +124,7 @@ class Several:
     entities: tuple[Entity | None, ...]
 
 
-Entity = Row | Constant | Index | Members | Table | StructureArgument | Given | DataName
+Entity = Row | Constant | Index | Members | Table | StructureArgument | Given | DataName | Function
 """What a name or an expression stands for. `None` in its place is an error that is reported already."""
 
 

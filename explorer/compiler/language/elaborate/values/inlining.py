@@ -89,9 +89,9 @@ class Inlining:
         self._collector.report(message, node.extent, detail)
 
     def _default(self, node: syntax.Expression) -> Entity | None:
-        """A parameter's default, which sees sizes only."""
+        """A parameter's default, which sees sizes and functions only."""
         outer, self._elaborator.scope = self._elaborator.scope, {}
-        result = self._elaborator.expression(node)
+        result = self._elaborator.given(node)
         self._elaborator.scope = outer
         return result
 
