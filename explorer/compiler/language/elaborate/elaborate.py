@@ -350,13 +350,14 @@ class Elaborator:
         if isinstance(left_entity, Index) and node.operator in DIVISIONS:
             number = self.whole(node.right, "what an id is divided by")
             return None if number is None else computed(self, node, left_entity, number, node.right)
+        left = None if isinstance(left_entity, Index) else self.value(node.left, left_entity)
         right_entity = self.expression(node.right)
-        first, second = whole_of(left_entity), whole_of(right_entity)
+        first, second = whole_of(left), whole_of(right_entity)
         if isinstance(left_entity, Index) and node.operator in WORDS and second is not None:
             return computed(self, node, left_entity, second, node.right)
         if isinstance(right_entity, Index) and node.operator in EITHER_WAY and first is not None:
             return computed(self, node, right_entity, first, node.left)
-        left = self.value(node.left, left_entity)
+        left = self.value(node.left, left_entity) if isinstance(left_entity, Index) else left
         right = self.value(node.right, right_entity)
         return None if left is None or right is None else self.operations.binary(node, left, right)
 
