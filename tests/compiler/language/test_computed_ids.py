@@ -114,6 +114,27 @@ def test_hashes_are_named_by_their_numbers_and_read_back() -> None:
     assert {entry.name: entry.computed for entry in parse_graph(text).maps if entry.computed} == made
 
 
+def test_a_negative_number_is_no_part_of_a_name() -> None:
+    graph = check(BAGS.format("sum(Q[(i + -7) % 5] * R[i - -2] * T[i] for i in b)")).graph
+    assert graph is not None
+    made = {entry.name: entry.computed for entry in graph.maps if entry.computed}
+    assert made == {"idx_minus_7_mod_5": (("-", 7), ("%", 5)), "idx_plus_2": (("+", 2),)}
+
+
+def test_a_path_and_a_map_of_one_name_have_computed_ids_of_their_own() -> None:
+    text = """layer f(g: graph):
+    param T[bucket], K[kind], S[sort]
+    map kind: node -> kind
+    map src_kind: edge -> sort
+    for e in g.edges():
+        e["y"] = T[e.src.kind % 3] * T[e.src_kind % 3] * K[e.src.kind] * S[e.src_kind]
+    return e["y"]
+"""
+    graph = check(text).graph
+    assert graph is not None
+    assert {entry.paths for entry in graph.maps if entry.computed} == {("src.kind",), ("src_kind",)}
+
+
 @pytest.mark.parametrize(
     ("value", "where", "message"),
     [

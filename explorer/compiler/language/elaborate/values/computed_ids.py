@@ -71,7 +71,7 @@ def computed(
     elaborator: Elaborator, node: syntax.Binary, index: Index, number: int, operand: syntax.Expression
 ) -> Index | None:
     """An index with one more number computed with its own, which the operand says."""
-    steps, member = (*index.computed, (node.operator, number)), index.index_set
+    steps, member = (*index.computed, _step(node.operator, number)), index.index_set
     message, detail, place = _out_of_range(steps), "", operand.extent
     if not message and index.identity and member in elaborator.structure.members:
         sorted_first = f"{plural(member)} are sorted before a run, and have no number of their own"
@@ -82,6 +82,12 @@ def computed(
         return None
     shown = slice_text(elaborator.text, node.extent)
     return replace(index, index_set="", shown=shown, member=False, computed=steps)
+
+
+def _step(operator: str, number: int) -> tuple[str, int]:
+    """The same with a number that is not negative, for it is part of a name: `i + -1` is `i - 1`."""
+    opposite = {"+": "-", "-": "+"}
+    return (opposite[operator], -number) if number < 0 and operator in opposite else (operator, number)
 
 
 def _out_of_range(steps: tuple[tuple[str, int], ...]) -> str:
@@ -121,7 +127,10 @@ def leading(elaborator: Elaborator, index: Index, index_set: str) -> Index | Non
     name = "_".join([index.name.replace(".", "_"), *(f"{WORDS[by]}_{number}" for by, number in index.computed)])
     made, structure = elaborator.computed_ids, elaborator.structure
     taken = {*elaborator.scope, *structure.maps, *structure.all_sets}
-    while name in taken or elaborator.is_size(name) or (name in made and made[name].codomain != index_set):
+    leads = (index.name,), index_set
+    while (
+        name in taken or elaborator.is_size(name) or (name in made and (made[name].paths, made[name].codomain) != leads)
+    ):
         name += "_"
     if name not in made:
         made[name] = IndexMap(
