@@ -15,7 +15,9 @@ import explorer
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
+from explorer.runtime.targets.gpu import memory  # noqa: E402
 from explorer.runtime.torch import cache as torch_kept  # noqa: E402
+from explorer.runtime.torch import cuda as torch_cuda  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ROWS, COLS, NONZEROS, D = 5, 7, 40, 8
@@ -317,3 +319,35 @@ def test_a_layer_reads_an_edges_features_as_they_are_now() -> None:
         assert torch.equal(module(src, dst, num_nodes=3, w=weights).reshape(-1), want)
         if step == 2:
             weights.mul_(3)
+
+
+def test_a_plan_keeps_its_sizes_also_where_another_thread_has_cleared_these(
+    pretended_gpu: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Sizes(dict[str, int]):
+        """Sizes that tell when they are gone, and others may take their identity."""
+
+    known: dict[int, weakref.ref[Sizes]] = {}
+
+    def sizes_of(*arguments: Any) -> Sizes:
+        made = Sizes(memory.sizes_of(*arguments))
+        known[id(made)] = weakref.ref(made)
+        return made
+
+    monkeypatch.setattr(torch_cuda, "sizes_of", sizes_of)
+    text = "score f(h: entity, w: entity):\n    param E[entity, 4]\n    return sum(E[h] * E[w])\n"
+    made, E = explorer.compile(text, on_demand=True).torch(), torch.rand(9, 4)
+
+    def call(count: int) -> None:
+        h, w = torch.randint(0, 9, (2, count))
+        torch.testing.assert_close(made(h, w, E=E), (E[h] * E[w]).sum(-1))
+
+    call(600)
+    (executor,) = made._forward._executors.values()
+    executor._plans.clear()  # as a call of yet other sizes does, while one of these is under way
+    executor._sizes.clear()
+    call(600)
+    call(100)
+    gc.collect()
+    assert len(executor._plans) == 2
+    assert all(known[sizes]() is not None for sizes, *_ in executor._plans)

@@ -117,7 +117,7 @@ class OnCuda:
         self.phases = Phases.of(self.program, upstreams)
         self.divided = bool(self.phases.parts)
         self._buffers = {buffer.name: buffer for buffer in self.code.buffers}
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Any, tuple[dict[str, int], Plan]] = {}
         self._sizes: dict[Any, dict[str, int]] = {}
         self._sizes_last: tuple[Extents, dict[str, int]] | None = None
         self._inspected: Kept[Inspected] = Kept()
@@ -193,22 +193,25 @@ class OnCuda:
         if last is not None and last[0] is extents:  # which calls in a row share
             return last[1]
         key = tuple(extents.items())
-        if key not in self._sizes:
+        sizes = self._sizes.get(key)  # at once, for another thread may clear them
+        if sizes is None:
             sizes = sizes_of(self.code, extents)
             check_extents(sizes)
             if len(self._sizes) >= MOST_SIZES:
                 self._sizes.clear()
                 self._plans.clear()
             self._sizes[key] = sizes
-        self._sizes_last = extents, self._sizes[key]
-        return self._sizes[key]
+        self._sizes_last = extents, sizes
+        return sizes
 
     def _planned(self, sizes: dict[str, int], device: Any, phase: Phase) -> Plan:
-        """The plan of a phase, found once for each sizes and device."""
+        """The plan of a phase, found once for each sizes and device. It is kept with its sizes, so that no others take
+        their identity, also where another thread has cleared these before."""
         key = id(sizes), device, id(phase)
-        if key not in self._plans:
-            self._plans[key] = self._plan(phase, sizes)
-        return self._plans[key]
+        known = self._plans.get(key)
+        if known is None:
+            known = self._plans[key] = sizes, self._plan(phase, sizes)
+        return known[1]
 
     def _plan(self, phase: Phase, sizes: Mapping[str, int]) -> Plan:
         layout = Layout.of(self.program, phase, sizes)
