@@ -141,6 +141,29 @@ class Returned(Kinds):
         return self.out["item"](found["item"])
 
 
+class Counted(nn.Module):
+    """Sums that are divided by how many edges of their relation there are, and the largest of them."""
+
+    def forward(self, x, edges):
+        found = dict(x)
+        for (source, _, end), (src, dst) in edges.items():
+            degree = torch.zeros(len(x[end])).index_add(0, dst, torch.ones(len(dst))).clamp(min=1)
+            largest = torch.full((len(x[end]), 4), -2.0)
+            largest = largest.scatter_reduce(0, dst[:, None].expand(-1, 4), x[source][src], "amax")
+            found[end] = found[end] / degree[:, None] + largest
+        return found
+
+
+class BothWays(nn.Module):
+    """What edges carry, summed to both their ends."""
+
+    def forward(self, x, edges):
+        ((src, dst),) = edges.values()
+        carried = torch.relu(x["user"][src] * x["item"][dst])
+        ends = {"user": src, "item": dst}
+        return {kind: torch.tanh(torch.zeros_like(x[kind]).index_add(0, ends[kind], carried)) for kind in x}
+
+
 WIDTHS = {"user": 4, "item": 5, "tag": 6}
 TWO = RELATIONS[:1] + RELATIONS[2:3]
 MODULES = {
@@ -154,6 +177,8 @@ MODULES = {
     "layers": (Layers, WIDTHS, RELATIONS),
     "looped": (Looped, {"user": 4, "item": 4}, [RELATIONS[0], RELATIONS[3]]),
     "returned": (Returned, KINDS, RELATIONS),
+    "counted": (Counted, {"user": 4, "item": 4}, TWO),
+    "both ways": (BothWays, {"user": 4, "item": 4}, RELATIONS[:1]),
 }
 """By name: how one is made, and the kinds of nodes, with their widths, and of edges that it takes."""
 

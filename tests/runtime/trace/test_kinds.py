@@ -51,6 +51,27 @@ def test_rows_of_other_widths_are_arrays_of_their_own() -> None:
     assert "+ keys_bias[n.ntype]" in text
 
 
+class Divided(torch.nn.Module):
+    """Each kind's rows, divided by how many edges lead there."""
+
+    def forward(self, x, edges):
+        counts = {
+            end: torch.zeros(len(x[end])).index_add(0, dst, torch.ones(len(dst)))
+            for (_, _, end), (_, dst) in edges.items()
+        }
+        return {kind: x[kind] / counts[kind].clamp(min=1)[:, None] for kind in x}
+
+
+def test_edges_of_each_relation_are_counted_apart_where_the_example_has_one_a_node() -> None:
+    of = MODULES["two sums"][1:]
+    x, edges = drawn(*of, (40, 50), (13, 17), 0)
+    for (_, _, end), (_, dst) in edges.items():
+        dst.copy_(torch.randperm(len(x[end]))[: len(dst)])
+    replacement = explorer.trace(Divided(), x, edges).module()
+    for seed, (nodes, counts) in enumerate(OTHERS):
+        hold(Divided(), replacement, drawn(*of, nodes, counts, seed))
+
+
 def test_an_id_of_another_kind_is_refused() -> None:
     of = MODULES["one sum"][1:]
     replacement = explorer.trace(Bought(), *drawn(*of, *EXAMPLE, 0)).module()

@@ -425,7 +425,8 @@ class _Blocks(Alike):
         first = each[0]
         if first.operator == "tensor":
             return self._types.with_rows(each)
-        if first.operator in ("part", "reduce") and len({node.operands for node in each}) == 1:
+        whole = first.operator == "part" and len({node.operands for node in each}) == 1
+        if whole or (first.operator == "reduce" and len(set(each)) == 1):  # not along other maps, as numbers of edges
             return self._unite.one(first)
         raise NotAlike("rows of each kind are what edges of its own are summed to")
 
