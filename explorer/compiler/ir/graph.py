@@ -110,7 +110,10 @@ class IndexMap(Node):
         """How many elements such ids may be of, where the path leads to so many."""
         highest = rows - 1
         for operator, number in self.computed:
-            highest = number - 1 if operator == "%" else STEPS[operator](highest, number)
+            if operator == "%":
+                highest, rows = number - 1, number
+            elif rows:  # of none there is none
+                highest = STEPS[operator](highest, number)
         return max(0, highest + 1)
 
 

@@ -201,3 +201,11 @@ def test_the_name_of_a_computed_map_is_its_own(name: str, sets: str) -> None:
 def test_a_set_of_divided_ids_has_a_name_of_its_own(name: str) -> None:
     text = f"score f(h: entity, n: negatives of entity):\n    param Q[{name}]\n    return sum(Q[k // 2] for k in n)\n"
     assert check(text).graph is None
+
+
+@pytest.mark.parametrize(("value", "rows"), [("3 * i + 7", 0), ("(3 * i + 7) % 5", 5), ("i % 5 + 2", 7)])
+def test_of_no_ids_a_table_needs_no_rows(value: str, rows: int) -> None:
+    text = f"op f(b: bag of row):\n    param Q[part]\n    return sum(Q[{value}] for i in b)\n"
+    inputs = {"ptr": np.zeros(3, np.int32), "idx": np.zeros(0, np.int32), "Q": np.ones(rows, np.float32)}
+    for stage in ("graph", "cpu"):
+        np.testing.assert_array_equal(compiled(text).run(inputs, stage), [0, 0])

@@ -51,7 +51,10 @@ class ComputedMap:
         """How many elements such ids may be of, where there are so many of the others."""
         highest = rows - 1
         for operator, number in self.computed:
-            highest = number - 1 if operator == "%" else STEPS[operator](highest, number)
+            if operator == "%":
+                highest, rows = number - 1, number
+            elif rows:  # of none there is none
+                highest = STEPS[operator](highest, number)
         return max(0, highest + 1)
 
     def check(self, counts: Mapping[str, int], tables: Mapping[str, str]) -> None:
