@@ -22,13 +22,16 @@ from explorer.runtime.targets import narrow
 def machine_code(
     function: types.FunctionType, text: str, signature: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Callable[..., None]:
-    """What Numba makes of a function of this text for arguments of these types, by these options of `numba.njit`."""
+    """What Numba makes of a function of this text for arguments of these types, by these options of `numba.njit`; the
+    function itself where Numba is told to make nothing (NUMBA_DISABLE_JIT)."""
     import llvmlite
     import numba
     from numba.core import serialize
     from numba.core.compiler import CompileResult
     from numba.core.compiler_lock import global_compiler_lock
 
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # which it sets by its environment
+        return function
     compiler: Any = numba.njit(**options)
     dumps: Any = serialize.dumps  # these two are not annotated
     rebuild: Any = CompileResult._rebuild

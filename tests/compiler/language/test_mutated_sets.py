@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compiler.ir.graph import Graph
+from explorer.compiler.ir.graph import NODES, Graph
+from explorer.compiler.ir.index_sets import number_of
 from explorer.compiler.stored import rounded
 from explorer.runtime.encode.declared import made_sizes
 from explorer.runtime.reference import evaluate
@@ -26,7 +27,7 @@ from explorer.web.limits import COMPILE_MEMORY
 from tests.compiler.by_form.facts import FACTS
 from tests.compiler.by_form.forms import FORMS
 from tests.compiler.by_form.set_forms import SET_FORMS
-from tests.compiler.by_form.set_structures import MAPPED, bags, graph, matrix
+from tests.compiler.by_form.set_structures import MAPPED, bags, between, graph, matrix
 from tests.stored_models import FLOATS, QUANTISED
 
 from .helpers import check
@@ -115,10 +116,15 @@ def inputs_for(text: str, program: Graph) -> dict[str, Any]:
     generator = np.random.default_rng(1)
     inputs: dict[str, Any] = next((make() for word, make in STRUCTURES.items() if f": {word}" in text), {})
     counts = {**COUNTS, "row": 4} if "csr" in text else COUNTS
+    if program.ends != NODES:  # which a mutant may call otherwise
+        inputs = {name: ids for name, ids in between().items() if name in ("src", "dst", "etype", "num_etypes")}
+        sizes = dict(zip(program.ends, (3, 7), strict=True))
+        inputs |= {number_of(name): size for name, size in sizes.items()}
+        counts = {**counts, **sizes, "edge": len(inputs["src"])}
     owners = {"batch": 3, **counts}
     for entry in program.maps:
         declared = program.family == "score" and not entry.paths
-        if entry.name not in inputs and (declared or entry.domain in ("node", "edge")):
+        if entry.name not in inputs and (declared or entry.domain in ("node", "edge", *program.ends)):
             ids = generator.integers(0, counts.get(entry.codomain, OTHERS), owners.get(entry.domain, OTHERS))
             inputs[entry.name] = ids.astype(np.int32)
     owners |= made_sizes(program.maps, {entry.codomain: OTHERS for entry in program.maps} | owners)
