@@ -54,8 +54,8 @@ def times_table(models: Sequence[Any] | None = None) -> Table:
         " GCN of Table 2's widths; the paper's are optimised ones of the literature. Inputs are generated with the"
         f" published counts. Means of {PASSES} in a row, by kernel, of PyTorch's profiler: what runs within a lookup's"
         " range is embedding, what a product launches is GEMM, and elementwise kernels are PyTorch's, vectorised or not"
-        " by their names; softmax, norms, sums and copies are other. What the device waits for is in none. Published:"
-        " at most; the bars are a drawing."
+        " by their names, as its copies are; softmax, norms and sums are other. What the device waits for is in none."
+        " Published: at most; the bars are a drawing."
     )
     return found.table(columns, note, "%, and ms", ",.2f")
 

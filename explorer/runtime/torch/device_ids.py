@@ -92,7 +92,10 @@ class DeviceIds:
         are for them, one at least. Launched on the device's current stream, which PyTorch has as well. Raises
         DeviceFault."""
         launch_kernel = cupy_module().cuda.driver.launchKernel
-        slot = self._free.pop() if self._free else _Slot()
+        try:
+            slot = self._free.pop()
+        except IndexError:  # all are in use, by other threads as well
+            slot = _Slot()
         found, each = dict[str, Tensor](), list(given.items())
         for first in range(0, len(each), MOST_MAPS):
             part = [(name, _strided(ids), rows) for name, (ids, rows) in each[first : first + MOST_MAPS]]
