@@ -71,6 +71,8 @@ def test_what_is_no_divided_id_is_refused(value: str, where: str, message: str) 
          "    return n[\"y\"]\n", "x has a row for each node, and 'n // 2' is of a set of its own"),
         ("score f(h: entity, w: hour):\n    param E[entity]\n    return E[h] * E[w // 24]\n",
          "E has a row for each entity, and 'w // 24' is of a set of its own"),
+        ("layer f(g: graph):\n    param x[node, 4]\n    for n in g.nodes():\n        n[\"y\"] = (n + 1)[\"y\"] + x[n]\n"
+         "    return n[\"y\"]\n", "'(n + 1)' is no node and no edge: it has no data"),
     ],
 )  # fmt: skip
 def test_other_ids_are_not_divided(text: str, message: str) -> None:

@@ -401,7 +401,7 @@ class Loops:
         text = slice_text(self._elaborator.text, node.base.extent)
         if isinstance(base, StructureArgument):
             return None if name is None else self.elements.read_whole(name, text, node.extent, node.name.extent)
-        if not isinstance(base, Index) or self._structure.kind == "facts":
+        if not isinstance(base, Index) or base.computed or self._structure.kind == "facts":
             owners = "no node and no edge of a layer"
             if self._structure.group:
                 owners = _none_of(*self._structure.groups, *self._structure.members)
