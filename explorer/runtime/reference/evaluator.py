@@ -469,36 +469,25 @@ class Evaluator:
         scope: dict[str, Binding],
     ) -> Binding:
         """A call of a `def` of the text: its body, in a scope of its own."""
-        helper = self.with_functions(helper, arguments, keywords, scope)
-        return self.body(helper, self.bind(helper, arguments, keywords, scope))
+        return self.body(*self.called(helper, arguments, keywords, scope))
 
-    def with_functions(
+    def called(
         self,
         helper: Definition,
         arguments: list[ast.expr],
         keywords: dict[str, ast.expr],
         scope: dict[str, Binding],
-    ) -> Definition:
-        """A helper with the functions that it is given in the places of the parameters that stand for them."""
+    ) -> tuple[Definition, dict[str, Binding]]:
+        """A helper as a call has it, with functions in the places of the parameters that stand for them, and what its
+        other parameters stand for; defaults see sizes and functions alone."""
         names = [name for name, _ in helper.parameters]
-        given = dict(zip(reversed(names), reversed(helper.defaults), strict=False))
-        given |= {**dict(zip(names, arguments, strict=False)), **keywords}
-        free = {name: node.id for name, node in given.items() if isinstance(node, ast.Name)}
-        functions = {name: called for name, called in free.items() if called not in scope and called not in self.sizes}
-        return helper.with_functions(functions)
-
-    def bind(
-        self,
-        helper: Definition,
-        arguments: list[ast.expr],
-        keywords: dict[str, ast.expr],
-        scope: dict[str, Binding],
-    ) -> dict[str, Binding]:
-        """What a helper's parameters stand for in a call."""
-        names = [name for name, _ in helper.parameters]
-        defaults = dict(zip(reversed(names), reversed(helper.defaults), strict=False))
-        given = {**dict(zip(names, arguments, strict=False)), **keywords}
-        bound = {name: self.expression(node, {}) for name, node in defaults.items() if name not in helper.functions}
-        return bound | {
-            name: self.expression(node, scope) for name, node in given.items() if name not in helper.functions
+        nowhere: dict[str, Binding] = {}
+        given = {n: (node, nowhere) for n, node in zip(reversed(names), reversed(helper.defaults), strict=False)}
+        given |= {n: (node, scope) for n, node in (*zip(names, arguments, strict=False), *keywords.items())}
+        functions = {
+            name: node.id
+            for name, (node, seen) in given.items()
+            if isinstance(node, ast.Name) and node.id not in seen and node.id not in self.sizes
         }
+        bound = {name: self.expression(*each) for name, each in given.items() if name not in functions}
+        return helper.with_functions(functions), bound

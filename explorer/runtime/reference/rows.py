@@ -177,8 +177,8 @@ class RowEvaluator(Evaluator):
         helper = self.model.definitions.get(name)
         if helper is not None and helper.family == "def":
             given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-            helper = self.with_functions(helper, call.args, given, scope)
-            self.statements(helper.body, self.bind(helper, call.args, given, scope))
+            helper, bound = self.called(helper, call.args, given, scope)
+            self.statements(helper.body, bound)
         else:
             self.built_in_statement(name, call, scope)
 

@@ -55,14 +55,13 @@ class Definition:
     given: frozenset[str]  # those of the tensors that are declared as `input`
     body: tuple[ast.stmt, ...]
     maps: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of a layer: name, and the sets that it leads from and to
-    functions: frozenset[str] = frozenset()  # a helper's parameters in whose places functions stand
 
     def with_functions(self, functions: Mapping[str, str]) -> Definition:
         """A helper with functions, by the parameters that stand for them, in their places."""
         if not functions:
             return self
         body = tuple(_Renamed(functions).visit(copy.deepcopy(statement)) for statement in self.body)
-        return replace(self, body=body, functions=frozenset(functions))
+        return replace(self, body=body)
 
     def sets_beside(self, sizes: Collection[str]) -> frozenset[str]:
         """The names among the extents of its tensors that are no sizes: sets, those that computed ids lead to too."""

@@ -63,6 +63,18 @@ def test_a_reduction_over_elements_is_given_too() -> None:
     np.testing.assert_allclose(reference.layer(LAYER, given, {}), wanted, rtol=1e-12)
 
 
+def test_a_value_may_stand_where_a_function_is_the_default() -> None:
+    text = """dim D = 2
+def kept(x, other=tanh):
+    return x + 1
+score S(h: entity):
+    param E[entity, D]
+    return sum(kept(E[h], other=E[h]) + kept(E[h]))
+"""
+    given = {"h": np.array([0, 1], np.int32), "E": np.array([[1, 2], [3, 4]], np.float32)}
+    assert list(reference.score(text, given, {})) == list(compiled(text).run(given, "cpu")) == [10, 18]
+
+
 TEXT = """dim D = 4
 def apply(f, x):
     return sum(f(x))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from explorer.compiler.ir.graph import NODES, Ends
 from explorer.compiler.language.diagnostics import Collector, Fix
-from explorer.compiler.language.elaborate.headers.lists import OWN_SETS
-from explorer.compiler.language.names.builtins import GRAPH_WORD, SETS_OF_FAMILIES, builtin
+from explorer.compiler.language.elaborate.headers.lists import OWN_SETS, taken_elsewhere
+from explorer.compiler.language.names.builtins import GRAPH_WORD, SETS_OF_FAMILIES
 from explorer.compiler.language.names.reserved import reserved_names
 from explorer.compiler.language.names.structures import GRAPH
 from explorer.compiler.language.parsing import syntax
@@ -63,19 +63,14 @@ def _between(
 
 def _is_free(name: syntax.Name, parameter: str, sizes: Mapping[str, int], collector: Collector) -> bool:
     """Whether an end's set may have that name."""
-    taken = ""
     if name.text in (*GRAPH.all_sets, *OWN_SETS):
         taken = "is an index set of graphs already" if name.text in GRAPH.all_sets else "is an index set of others"
     elif name.text in reserved_names(GRAPH) or any(name.text in parts for parts in GRAPH.parts.values()):
         taken = "is a part of every graph"
     elif name.text.endswith("_entry"):
         taken = "is what the entries of a bag are called"
-    elif name.text in sizes:
-        taken = "is a size"
-    elif builtin(name.text):
-        taken = "is a built-in function"
-    elif name.text == parameter:
-        taken = "is what the layer is over"
+    else:
+        taken = taken_elsewhere(name, "layer", parameter, sizes)
     if taken:
         collector.report(f"'{name.text}' {taken}: choose another name", name.extent)
     return not taken

@@ -33,18 +33,22 @@ def _is_free(
     name: syntax.Name, parameter: str, sizes: Mapping[str, int], collector: Collector, own: Collection[str] = ()
 ) -> bool:
     """Whether an index set of an op may have that name, beside those of its lists' own."""
-    taken = ""
     if name.text in OWN_SETS or name.text in own:
         taken = "is an index set of ops already"
-    elif name.text in sizes:
-        taken = "is a size"
-    elif builtin(name.text):
-        taken = "is a built-in function"
-    elif name.text == parameter:
-        taken = "is what the op is over"
+    else:
+        taken = taken_elsewhere(name, "op", parameter, sizes)
     if taken:
         collector.report(f"'{name.text}' {taken}: choose another name", name.extent)
     return not taken
+
+
+def taken_elsewhere(name: syntax.Name, family: str, parameter: str, sizes: Mapping[str, int]) -> str:
+    """What else than a set the name of a header's set is already; "" of a free one."""
+    if name.text in sizes:
+        return "is a size"
+    if builtin(name.text):
+        return "is a built-in function"
+    return f"is what the {family} is over" if name.text == parameter else ""
 
 
 def _are_maps(annotation: syntax.Annotation, definition: syntax.Definition, collector: Collector) -> bool:
