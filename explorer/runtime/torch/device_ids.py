@@ -9,7 +9,7 @@ a wait for each map.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from explorer.runtime.targets.gpu.device import cupy_module, faults
+from explorer.runtime.targets.gpu.program import VECTOR_BYTES
 
 Tensor = Any
 """A torch.Tensor."""
@@ -26,25 +27,29 @@ MOST_MAPS = 8
 THREADS, MOST_BLOCKS = 256, 1_024
 
 KERNEL = f"""\
+struct Map {{
+  const void* given;
+  int* narrowed;
+  long long count, stride, rows, wide;
+}};
 struct Maps {{
-  const void* given[{MOST_MAPS}];
-  int* narrowed[{MOST_MAPS}];
-  long long count[{MOST_MAPS}], stride[{MOST_MAPS}], rows[{MOST_MAPS}], wide[{MOST_MAPS}];
+  Map of[{MOST_MAPS}];
 }};
 
 extern "C" __global__ void narrow_ids(const Maps maps, int* without_row) {{
-  const int map = blockIdx.y;
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < maps.count[map];
+  const Map map = maps.of[blockIdx.y];
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < map.count;
        i += gridDim.x * (long long)blockDim.x) {{
-    const long long at = i * maps.stride[map];
-    const long long id =
-        maps.wide[map] ? ((const long long*)maps.given[map])[at] : ((const int*)maps.given[map])[at];
-    const bool has_row = id >= 0 && id < maps.rows[map];
-    maps.narrowed[map][i] = has_row ? (int)id : 0;
+    const long long at = i * map.stride;
+    const long long id = map.wide ? ((const long long*)map.given)[at] : ((const int*)map.given)[at];
+    const bool has_row = id >= 0 && id < map.rows;
+    map.narrowed[i] = has_row ? (int)id : 0;
     if (!has_row) *without_row = 1;
   }}
 }}
 """
+NUMBERS = 6
+"""Of 64 bits, that the kernel is told of a map."""
 
 
 class _Slot:
@@ -52,7 +57,7 @@ class _Slot:
 
     def __init__(self) -> None:
         cupy = cupy_module()
-        self.maps = np.zeros((6, MOST_MAPS), np.int64)
+        self.maps = np.zeros(NUMBERS * MOST_MAPS, np.int64)
         self.memory = cupy.cuda.alloc_pinned_memory(np.dtype(np.int32).itemsize)  # which the device writes to as well
         self.word = np.frombuffer(self.memory, np.int32, 1)
         self.word[0] = 0
@@ -96,32 +101,36 @@ class DeviceIds:
             slot = self._free.pop()
         except IndexError:  # all are in use, by other threads as well
             slot = _Slot()
-        found, each = dict[str, Tensor](), list(given.items())
+        each = [(_strided(ids), rows) for ids, rows in given.values()]
+        made = _narrowed([ids for ids, _ in each])
         for first in range(0, len(each), MOST_MAPS):
-            part = [(name, _strided(ids), rows) for name, (ids, rows) in each[first : first + MOST_MAPS]]
-            made = [torch.empty(ids.shape, dtype=torch.int32, device=ids.device) for _, ids, _ in part]
-            slot.maps[:, : len(part)] = [
-                [ids.data_ptr() for _, ids, _ in part],
-                [ids.data_ptr() for ids in made],
-                counts := [ids.numel() for ids in made],
-                [ids.stride(-1) if ids.dim() == 1 else 1 for _, ids, _ in part],
-                [rows for *_, rows in part],
-                [ids.dtype == torch.int64 for _, ids, _ in part],
-            ]
-            blocks = min(MOST_BLOCKS, -(-max(counts) // THREADS))
+            numbers, most = list[int](), 0
+            for (ids, rows), to in zip(each[first : first + MOST_MAPS], made[first:], strict=False):
+                count, along = ids.numel(), ids.stride(-1) if ids.dim() == 1 else 1
+                numbers += ids.data_ptr(), to.data_ptr(), count, along, rows, ids.dtype == torch.int64
+                most = max(most, count)
+            slot.maps[: len(numbers)] = numbers
+            blocks, maps = min(MOST_BLOCKS, -(-most // THREADS)), len(numbers) // NUMBERS
             if blocks:
                 with faults():
-                    launch_kernel(self._function.ptr, blocks, len(part), 1, THREADS, 1, 1, 0, stream, slot.address, 0)
-            found |= {name: ids for (name, *_), ids in zip(part, made, strict=True)}
+                    launch_kernel(self._function.ptr, blocks, maps, 1, THREADS, 1, 1, 0, stream, slot.address, 0)
         slot.moment.record()
-        return found, Checked(self._free, slot)
+        return dict(zip(given, made, strict=True)), Checked(self._free, slot)
 
 
 def _strided(ids: Tensor) -> Tensor:
     """The ids as the kernel can read them: of 32 or 64 bits, one behind another, or along one dimension."""
     if ids.dtype not in (torch.int32, torch.int64):
         ids = ids.to(torch.int64)
-    return ids.detach() if ids.dim() == 1 else ids.detach().contiguous()
+    return ids if ids.dim() == 1 or ids.is_contiguous() else ids.contiguous()
+
+
+def _narrowed(given: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Memory for all ids as int32: one piece of it for those of a batch, where each map's begins at a vector."""
+    shape, device = given[0].shape, given[0].device
+    if all(ids.shape == shape for ids in given) and given[0].numel() % (VECTOR_BYTES // 4) == 0:
+        return torch.empty((len(given), *shape), dtype=torch.int32, device=device).unbind()  # type: ignore[no-any-return]
+    return [torch.empty(ids.shape, dtype=torch.int32, device=device) for ids in given]
 
 
 @functools.cache

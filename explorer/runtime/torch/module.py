@@ -7,7 +7,6 @@ pass. Both run where the tensors are, a GPU's on PyTorch's current stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import torch
@@ -228,11 +227,11 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                     maps, checked = found
                     for name, sharing in self._sharing.items():
                         maps[name] = each_fact(maps[name], counts["batch"], sharing)
-                    return replace(structure, maps=maps, inverses={}), counts, checked
+                    return structure.with_maps(maps), counts, checked
         structure = self._structure(ids, indices, named, tensors)
         counts = self._check(structure, tensors)
         if like is not None and len(self._calls) < MOST_CALLS:
-            self._calls[like] = replace(structure, maps={}, inverses={}), counts
+            self._calls[like] = structure.with_maps({}), counts
         return structure, counts, None
 
     def _structure(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
@@ -11,15 +11,38 @@ import torch
 from explorer.runtime.targets.gpu.device import cupy_module
 
 
-@contextmanager
-def current(device: Any) -> Iterator[int]:
+def _address_of_stream(index: int) -> int:
+    return int(torch.cuda.current_stream(index).cuda_stream)
+
+
+# What Inductor's code asks for as well, of a PyTorch with CUDA: the object around it takes longer than a launch.
+address_of_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _address_of_stream)
+"""The address of PyTorch's current stream of the device of a number."""
+
+
+def current(device: Any) -> AbstractContextManager[int]:
     """The address of PyTorch's current stream of a device, which both libraries use inside."""
-    stream = torch.cuda.current_stream(device).cuda_stream
-    if is_current(device):
-        yield stream
-        return
-    with torch.cuda.device(device), cupy_module().cuda.Device(device.index):
-        yield stream
+    return _Current(device)
+
+
+class _Current:
+    __slots__ = "_device", "_entered"
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._entered: ExitStack | None = None
+
+    def __enter__(self) -> int:
+        if not is_current(self._device):
+            with ExitStack() as entered:
+                entered.enter_context(torch.cuda.device(self._device))
+                entered.enter_context(cupy_module().cuda.Device(self._device.index))
+                self._entered = entered.pop_all()
+        return address_of_stream(self._device.index)
+
+    def __exit__(self, *error: Any) -> None:
+        if self._entered is not None:
+            self._entered.__exit__(*error)
 
 
 def is_current(device: Any) -> bool:

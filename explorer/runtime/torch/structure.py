@@ -38,7 +38,7 @@ from explorer.runtime.targets.gpu.program import VECTOR_BYTES
 from explorer.runtime.torch.cache import Again
 from explorer.runtime.torch.device_ids import Checked, device_ids
 from explorer.runtime.torch.ids import counting_sort, narrow
-from explorer.runtime.torch.streams import current
+from explorer.runtime.torch.streams import address_of_stream, current
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
 """The types of tensors by what they are declared to be stored in."""
@@ -72,6 +72,11 @@ class Structure:
     again: Again[Tensor] = field(default_factory=Again)  # rows in the programs' order, of tensors that come again
     fitting: dict[Any, Mapping[str, int]] = field(default_factory=dict)  # sizes, by module and kinds of tensors
 
+    def with_maps(self, maps: dict[str, Tensor]) -> Structure:
+        """The structure of another batch, of which only these maps are known."""
+        rest = self.values, self.order, self.ordered, self.edges
+        return Structure(self.device, maps, self.counts, self.highest, *rest, again=self.again)
+
     def index(self, name: str, graph: Graph, counts: Mapping[str, int]) -> Tensor:
         """An index buffer of a program: a map, or a part of one's inverse, made when it is first asked for."""
         if name in self.maps:
@@ -95,10 +100,9 @@ class Structure:
     def entered(self, tensor: Tensor, index_set: str) -> Tensor:
         """What `enter` gives, of a tensor that is a caller's own: once for one that comes again unchanged, on a stream
         of a GPU, since others may not have come so far."""
-        rows = tensor.detach()
         if not self._sorts(index_set):
-            return rows
-        stream = torch.cuda.current_stream(tensor.device).cuda_stream if tensor.is_cuda else 0
+            return tensor
+        stream, rows = address_of_stream(tensor.device.index) if tensor.is_cuda else 0, tensor.detach()
         return self.again.get(tensor, stream, lambda: self.enter(rows, index_set))
 
     def leave(self, rows: Tensor, index_set: str) -> Tensor:
@@ -241,14 +245,15 @@ def _narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
 
 def bits_of(tensor: Tensor) -> Tensor:
     """A tensor of this processor as NumPy's: 16-bit floats, which it has not all of, as their bits."""
-    array = (tensor.view(torch.int16) if tensor.dtype in (torch.float16, torch.bfloat16) else tensor).numpy()
+    array = (tensor.view(torch.int16) if tensor.dtype in (torch.float16, torch.bfloat16) else tensor).detach().numpy()
     return array.view(np.uint16) if array.dtype == np.int16 else array
 
 
 def aligned(tensor: Tensor) -> Tensor:
     """The tensor as kernels can read it: itself, or a copy of one that is not contiguous or begins between vectors, as
     the gradients do that torch.cat hands back."""
-    tensor = tensor.contiguous()
+    if not tensor.is_contiguous():  # asked first, as PyTorch's operator takes longer to say that nothing is to be done
+        tensor = tensor.contiguous()
     return tensor.clone() if tensor.data_ptr() % VECTOR_BYTES else tensor
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -19,13 +20,22 @@ from explorer.runtime.trace.tapes.recorded import place_of
 from explorer.runtime.trace.texts.written import OWN, Result, Written
 from explorer.runtime.trace.values.tensors import NO_ROWS
 
-Modes = frozenset[tuple[str, bool]]
-"""Whether each of a module's modules is in training, by path."""
+Modes = tuple[bool, ...]
+"""Whether a module, and each within it, is in training: first itself, then what each of its modules has."""
 
 
 def modes_of(module: Any) -> Modes:
     """The modes of a module and all within it."""
-    return frozenset((path, each.training) for path, each in module.named_modules(remove_duplicate=False))
+    found = list[bool]()
+    _add_modes(module, found)
+    return tuple(found)
+
+
+def _add_modes(module: Any, found: list[bool]) -> None:
+    found.append(module.training)
+    for inner in module._modules.values():
+        if inner is not None:
+            _add_modes(inner, found)
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,17 @@ class Binding:
     modes: frozenset[Modes]
     form: Any
     places: tuple[str, ...]
+
+    @cached_property
+    def argument_places(self) -> Mapping[str, str]:
+        """The places of arguments that are tensors, by their names."""
+        return {name: place_of(name) for name in self.arguments.forms}
+
+    @cached_property
+    def steps(self) -> Mapping[str, tuple[tuple[str, ...], str]]:
+        """By path, the modules that lead to a parameter or buffer, and its name there."""
+        paths = {path for path in (*self.paths.values(), *self.whole) if path not in self.argument_places.values()}
+        return {path: (tuple(path.split(".")[:-1]), path.rpartition(".")[2]) for path in paths}
 
     def returned(self, results: Iterable[Any]) -> Any:
         """What the module returns, of its results in their order."""
@@ -74,7 +95,8 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
                 f"this was not traced in {mode}, or not with each module in the mode that it is in now, in which it "
                 "may do something else: trace it again."
             )
-        inputs = {place_of(name): each for name, each in binding.arguments.tensors(args, named).items()}
+        places = binding.argument_places
+        inputs = {places[name]: each for name, each in binding.arguments.tensors(args, named).items()}
         whole = {path: self._tensor(path, inputs) for path in binding.whole}
         tensors = {
             name: _rows(self._tensor(binding.paths[name], inputs), table) for name, table in binding.written.own.items()
@@ -112,9 +134,11 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         if path in inputs:
             return inputs[path]
         found: Any = self
-        for name in path.split("."):
-            found = getattr(found, name)
-        return found
+        within, name = self._held[1].steps[path]
+        for each in within:
+            found = found._modules[each]
+        parameter = found._parameters.get(name)  # a module's attributes are looked for in Python, after all else
+        return getattr(found, name) if parameter is None else parameter
 
     def _score(self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any]) -> list[Any]:
         rows = (each for name, each in tensors.items() if written.tensors[name])
@@ -128,14 +152,14 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
             else:
                 made = torch.arange if of == OWN else torch.zeros
                 handed.append(made(count, dtype=torch.int32, device=device))
-        results = each_returned(compiled(*handed, **tensors))
+        results = each_returned(compiled.forward(*handed, **tensors))  # whose hooks are nobody's
         return [_shaped(*each) for each in zip(results, written.results, strict=True)]
 
     def _layer(
         self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any], nodes: int
     ) -> list[Any]:
         graph = {role: ids[of] for role, of in written.ids.items()}
-        return list(each_returned(compiled(**graph, num_nodes=nodes, **tensors)))
+        return list(each_returned(compiled.forward(**graph, num_nodes=nodes, **tensors)))
 
 
 def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ def _capability(arch: str) -> tuple[int, int]:
 
 def cupy_module() -> Any:
     """CuPy. Raises NoGpu where it is not installed or does not load."""
-    if importlib.util.find_spec("cupy") is None:
+    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
         raise NoGpu(f"There is no GPU to run on here: CuPy, which drives it, is not installed ({INSTALL}).")
     try:
         import cupy
@@ -130,14 +130,25 @@ def available_bytes() -> int:
     return max(0, int(free) - RESERVE) + int(cupy.get_default_memory_pool().free_bytes())
 
 
-@contextmanager
-def faults() -> Iterator[None]:
+class _Faults:
+    """What `faults` returns: a generator's context would take longer than a launch."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if not isinstance(error, Exception):
+            return
+        cuda = cupy_module().cuda
+        if isinstance(error, (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)):
+            raise DeviceFault(f"The GPU stopped the kernels: {meaning(error)}.") from error
+
+
+_FAULTS = _Faults()
+
+
+def faults() -> AbstractContextManager[None]:
     """Errors of CUDA as DeviceFault, with a sentence; those of memory as MemoryError, as CuPy has them."""
-    cupy = cupy_module()
-    try:
-        yield
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        raise DeviceFault(f"The GPU stopped the kernels: {meaning(error)}.") from error
+    return _FAULTS
 
 
 def meaning(error: Exception) -> str:

@@ -58,9 +58,22 @@ class Arguments:
         kinds = {each.kind for each in self.signature.parameters.values()}
         return tuple(self.signature.parameters) if kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD} else ()
 
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether all that is given is tensors, each for itself, of which no numbers are taken."""
+        return not self.numbers and all(self.held.get(name) == Leaf(name) for name in self._in_places)
+
+    @cached_property
+    def _expected(self) -> tuple[tuple[Form, int | None], ...]:
+        """The forms in the order of the parameters, with the dimension that is of any size."""
+        forms = [self.forms[name] for name in self._in_places]
+        return tuple((form, form[0].index(None) if None in form[0] else None) for form in forms)
+
     def tensors(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors of a call. Raises ValueError for one that the trace is not of."""
         if not named and len(args) == len(self._in_places):  # as most calls are: to bind takes longer than a kernel
+            if self._plain and all(map(_is_such, args, self._expected)):
+                return dict(zip(self._in_places, args, strict=True))
             bound = dict(zip(self._in_places, args, strict=True))
         else:
             bound = _bound(self.signature, args, named)
@@ -90,6 +103,11 @@ def _apart(bound: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _form(tensor: Any, rows: int | None) -> Form:
     return tuple(None if dim == rows else size for dim, size in enumerate(tensor.shape)), tensor.is_floating_point()
+
+
+def _is_such(each: Any, expected: tuple[Form, int | None]) -> bool:
+    form, rows = expected
+    return isinstance(each, torch.Tensor) and _form(each, rows) == form
 
 
 def _said(form: Form) -> str:

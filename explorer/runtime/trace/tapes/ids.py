@@ -95,6 +95,8 @@ class Ids:
     def of(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """By map, its ids, and the numbers by their names. Raises ValueError where Python took another branch in the
         calls that were traced."""
+        if not self._steps:
+            return {name: read(inputs[str(ref.source)], dim) for name, (ref, dim) in self._maps.items()}
         results: dict[Ref, Any] = {Ref(name): each for name, each in inputs.items()}
         device = next((each.device for each in inputs.values()), None)
         with torch.no_grad():
