@@ -4,8 +4,9 @@
 Of a model with PyKEEN's usual dimensions, a batch of triples with a corrupted one for each, its margin ranking loss,
 all gradients, Adam and the model's constraints. Three sides take the very same batches, from the same parameters:
 the loss that PyKEEN's training loop makes of a batch; the same with the scores of `explorer.trace` in the place of the
-model's; and a text that has the loss, by `c.torch()`. Batches are drawn before, by PyKEEN's own sampler. Each side
-takes several steps at a turn, as a training does: what is timed is one of them. Status 1 where their losses part.
+model's; and a text that has the loss, by `c.torch()`. On a GPU a fourth takes that text's module as CUDA graphs, of
+`torch.cuda.make_graphed_callables`: its ids are not looked at. Batches are drawn before, by PyKEEN's own sampler. Each
+side takes several steps at a turn, as a training does: what is timed is one of them. Status 1 where their losses part.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ BATCH, STEPS, TURNS = 1_024, 20, 11
 RATE = 1e-3
 TOLERANCE = 1e-5
 """How far, relatively, a loss may be from PyKEEN's after so many steps as are in a turn."""
-SIDES = ("PyKEEN", "traced scores", "a text with the loss")
+SIDES = ("PyKEEN", "traced scores", "a text with the loss", "the text, as CUDA graphs")
+GRAPHED = SIDES[-1]
 
 
 @dataclass(frozen=True)
@@ -156,11 +158,14 @@ def measured(case: Case, data: str, device: str, turns: int) -> dict[str, Any]:
     model, loop, batches = _of_pykeen(case, data, device)
     steps, refused = dict[str, Step](), dict[str, str]()
     for name, side in zip(SIDES, STEP_MAKERS, strict=True):
+        if name == GRAPHED and device != "cuda":
+            continue
         try:
             steps[name] = _step_of(side, case, model, loop, batches)
         except ValueError as error:  # what cannot be traced
             refused[name] = str(error)
-    losses = {name: torch.stack([step(batch) for batch in batches]).tolist() for name, step in steps.items()}
+    # A CUDA graph writes each loss where the last one was.
+    losses = {name: torch.stack([step(batch).clone() for batch in batches]).tolist() for name, step in steps.items()}
     apart = max(_apart(losses[name], losses[SIDES[0]]) for name in losses if name != SIDES[0])
     row = {"model": case.model, "same": apart <= TOLERANCE, "losses_differ_by": apart, "refused": refused}
     return {**row, "ms": _timed(steps, batches, device, turns)} if row["same"] else row
@@ -204,6 +209,7 @@ def _step_of(make: Callable[..., Step], case: Case, model: Any, loop: Any, batch
     own = copy.deepcopy(model).train()
     optimizer = _adam(own)
     loss_of = make(case, own, loop, batches)
+    homes = [(each, each.data) for each in own.parameters()] if make is _as_graphs else []
 
     def step(batch: Batch) -> Any:
         optimizer.zero_grad()
@@ -211,6 +217,8 @@ def _step_of(make: Callable[..., Step], case: Case, model: Any, loop: Any, batch
         loss.backward()
         optimizer.step()
         own.post_parameter_update()
+        for parameter, home in homes:
+            _put_back(parameter, home)
         return loss.detach().reshape(())
 
     return step
@@ -267,7 +275,44 @@ def _extents(representation: Any) -> tuple[int, ...]:
     return (*others, last * 2) if representation.is_complex else (*others, last)
 
 
-STEP_MAKERS = (_as_pykeen, _of_traced_scores, _by_text)
+def _as_graphs(case: Case, model: Any, _: Any, batches: Sequence[Batch]) -> Step:
+    """The same loss, whose kernels forward and backward are each launched at once."""
+    import torch
+
+    import explorer
+
+    class Loss(torch.nn.Module):  # type: ignore[misc]
+        """The text's, of the model's own tensors."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.scores = explorer.compile(case.text, on_demand=True).torch(check_indices=False)
+            self.held = {n: getattr(model, kind)[place] for n, (kind, place) in case.tensors.items()}
+            for name, each in self.held.items():
+                self.register_parameter(name, each._embeddings.weight)
+
+        def forward(self, positives: Any, negatives: Any) -> Any:
+            given = {n: getattr(self, n).view(each.max_id, *_extents(each)) for n, each in self.held.items()}
+            a, _, b = negatives.unbind(-1)
+            return self.scores(*positives.unbind(-1), a, b, **given).mean()
+
+    def told(batch: Batch) -> tuple[Any, Any]:
+        return batch["positives"], batch["negatives"].view(-1, 3)
+
+    loss = torch.cuda.make_graphed_callables(Loss(), told(batches[0]))
+    for parameter in model.parameters():
+        parameter.grad = None
+    return lambda batch: loss(*told(batch))
+
+
+def _put_back(parameter: Any, home: Any) -> None:
+    """Writes a parameter where it was: PyKEEN's constraints make another tensor, and a graph reads the first."""
+    if parameter.data_ptr() != home.data_ptr():
+        home.copy_(parameter.data)
+        parameter.data = home
+
+
+STEP_MAKERS = (_as_pykeen, _of_traced_scores, _by_text, _as_graphs)
 """In the order of `SIDES`."""
 
 
@@ -295,14 +340,14 @@ def table(figures: Mapping[str, Any]) -> str:
         f"{heading(facts)}; {figures['data']}; a step of training, Adam and constraints with it, ms",
         f"{figures['batch']:,} triples and as many corrupted ones",
         "",
-        f"{'model':11}" + "".join(f"{name:>22}" for name in SIDES) + f"{'of PyKEEN':>18}",
+        f"{'model':11}" + "".join(f"{name:>26}" for name in SIDES) + f"{'of PyKEEN':>18}",
     ]
     for row in figures["rows"]:
         if not row["same"]:
             lines.append(f"{row['model']:11}losses differ by {row['losses_differ_by']:.1e}")
             continue
         medians = {name: row["ms"][name]["median"] for name in SIDES if name in row["ms"]}
-        shown = "".join(f"{medians[name]:>22.2f}" if name in medians else f"{'-':>22}" for name in SIDES)
+        shown = "".join(f"{medians[name]:>26.2f}" if name in medians else f"{'-':>26}" for name in SIDES)
         shares = ", ".join(f"{medians[name] / medians[SIDES[0]]:.2f}" if name in medians else "-" for name in SIDES[1:])
         lines.append(f"{row['model']:11}{shown}{shares:>18}")
         lines += [f"{'':11}{name}: {reason}" for name, reason in row["refused"].items()]

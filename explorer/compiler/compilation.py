@@ -280,7 +280,8 @@ class Compilation:
         x=x)` with `graph = layer.prepare(src, dst, etype)`; `op(ptr, idx, T=table)`. Indices may have any integer type.
         `padding` names the row of a set that stands for nothing (`row=10_000, padding={"row": 0}`): drawn as zeros, and
         without a gradient, as by `torch.nn.Embedding(padding_idx=0)`; a mean counts it.
-        `check_indices=False` leaves out the check that ids have rows, for which a GPU must be waited for.
+        `check_indices=False` leaves out the check that ids have rows, for which a GPU must be waited for: so that a
+        step can be captured as a CUDA graph (`torch.cuda.make_graphed_callables`), after a call of the same shapes.
         Raises ValueError where the text was no model or a size is of no set, ImportError without PyTorch."""
         if not self.ok:
             raise ValueError("this compilation has errors: " + "; ".join(d.message for d in self.diagnostics))

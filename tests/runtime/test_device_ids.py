@@ -151,6 +151,18 @@ def test_a_module_gives_results_and_refuses_ids_without_a_row(on_device: Any) ->
     torch.testing.assert_close(made(h, r, t), want)
 
 
+def test_ids_are_not_looked_at_while_a_graph_is_captured(on_device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = explorer.compile(TEXT, on_demand=True).torch(entity=9, relation=3)
+    ids = torch.zeros(4, dtype=torch.int64)
+    made(ids, ids, ids)
+    with monkeypatch.context() as context:
+        context.setattr(torch.backends.cuda, "is_built", lambda: True)
+        context.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        with pytest.raises(ValueError, match="while a CUDA graph is captured: make the module with check_indices=Fal"):
+            made(ids, ids, ids)
+    made(ids, ids, ids)
+
+
 def test_a_call_that_fails_otherwise_says_so_and_frees_its_word(
     on_device: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from explorer.runtime.targets.gpu.memory import check_fits, sizes_of
 from explorer.runtime.targets.gpu.phases import Layout, Phase, Phases
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES, GpuProgram, check_extents
 from explorer.runtime.torch.cache import Kept
-from explorer.runtime.torch.streams import current
+from explorer.runtime.torch.streams import current, is_capturing
 from explorer.runtime.torch.structure import Tensor
 
 Outcome = tuple[tuple[Tensor, ...], dict[str, Tensor]]
@@ -177,7 +177,7 @@ class OnCuda:
             plan.launch(addresses, stream)
             return Inspected({name: addresses[name] for name in plan.offsets}, memory)
 
-        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        if is_capturing():
             return look()
         return self._inspected.get(given, (tuple(sizes.items()), device, stream), look)
 

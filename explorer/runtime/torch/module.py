@@ -22,6 +22,7 @@ from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.torch.device_ids import Checked
 from explorer.runtime.torch.programs import Run, TensorProgram
+from explorer.runtime.torch.streams import is_capturing
 from explorer.runtime.torch.structure import (
     DTYPES,
     Structure,
@@ -240,6 +241,11 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         """The structure of a call, of which a layer's or an op's is kept for the next one."""
         if self._forward.graph.family == "score":  # whose batches do not come again
             return self._prepare(indices, named, tensors)
+        if is_capturing():
+            raise InputError(
+                "A CUDA graph would keep the indices of this call, whatever is brought to it later: give the call a "
+                "structure that prepare(...) returned."
+            )
         given = {name: each for name, each in ids.items() if isinstance(each, torch.Tensor)}
         numbers = tuple((name, each) for name, each in ids.items() if name not in given)
         whole = all(isinstance(each, int) for _, each in numbers) and len(indices) <= len(self._order)

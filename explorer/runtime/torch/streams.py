@@ -45,6 +45,11 @@ class _Current:
             self._entered.__exit__(*error)
 
 
+def is_capturing() -> bool:
+    """Whether what is launched now is recorded into a CUDA graph, and runs later."""
+    return bool(torch.backends.cuda.is_built() and torch.cuda.is_current_stream_capturing())
+
+
 def is_current(device: Any) -> bool:
     """Whether both libraries use it now: to change it and back takes as long as a launch."""
     return bool(device.index == torch.cuda.current_device() == cupy_module().cuda.runtime.getDevice())

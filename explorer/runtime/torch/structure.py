@@ -38,7 +38,7 @@ from explorer.runtime.targets.gpu.program import VECTOR_BYTES
 from explorer.runtime.torch.cache import Again
 from explorer.runtime.torch.device_ids import Checked, device_ids
 from explorer.runtime.torch.ids import counting_sort, narrow
-from explorer.runtime.torch.streams import address_of_stream, current
+from explorer.runtime.torch.streams import address_of_stream, current, is_capturing
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
 """The types of tensors by what they are declared to be stored in."""
@@ -237,6 +237,8 @@ def _indices(value: Any, name: str) -> Tensor:
 def _narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
     """The ids as int32 for kernels."""
     if checked and ids.numel():
+        if ids.is_cuda:
+            refuse_captures()
         low, high = (int(end) for end in torch.aminmax(ids))
         if low < 0 or high > MAX_COUNT:
             raise InputError(f"{name} holds {low if low < 0 else high}, which is not between 0 and {MAX_COUNT}.")
@@ -277,7 +279,17 @@ def narrowed(
     return {name: aligned(ids) for name, ids in found.items()}, None
 
 
+def refuse_captures() -> None:
+    """Raises InputError where a CUDA graph is captured: nothing can be said of ids before it runs."""
+    if is_capturing():
+        raise InputError(
+            "Ids cannot be looked at while a CUDA graph is captured: make the module with check_indices=False, and "
+            "call it once before."
+        )
+
+
 def _on_device(given: Mapping[str, Tensor], rows: Mapping[str, int]) -> tuple[dict[str, Tensor], Checked] | None:
+    refuse_captures()
     if any(ids.numel() and not rows[name] for name, ids in given.items()):
         return None  # there is no row to take in an id's place
     device = next(iter(given.values())).device

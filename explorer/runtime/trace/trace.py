@@ -44,9 +44,11 @@ class Traced:
     _original: Any
     _binding: Binding
 
-    def module(self) -> TracedModule:
-        """A replacement of the traced module, which shares its parameters: the same calls, results and gradients."""
-        return TracedModule(self._original, self._compiled, self._binding)
+    def module(self, *, check_indices: bool = True) -> TracedModule:
+        """A replacement of the traced module, which shares its parameters: the same calls, results and gradients. As
+        for `Compilation.torch`, `check_indices=False` leaves out the check that ids have rows."""
+        compiled = self._compiled if check_indices else self.compilation.torch(check_indices=False)
+        return TracedModule(self._original, compiled, self._binding)
 
     @cached_property
     def _compiled(self) -> Any:
