@@ -161,7 +161,8 @@ def means(settings: Settings) -> Table:
     lines.append(Row("all", _summed([row for each in tables.values() for row in each.rows], ratios), told))
     note = (
         "Of the rows of Figures 9 and 10 above, or measured for this: all five models, three widths, two"
-        " batches of either kind. The paper's means are over its models, batches and sizes; its 7.8x over TVM has nothing beside it."
+        " batches of either kind. The paper's means are over its models, batches and sizes; its 7.8x over TVM has"
+        " nothing beside it."
     )
     right = all(each.right for each in tables.values())
     return Table("measured", columns, lines, note, "times as fast", right=right)
