@@ -102,6 +102,7 @@ class Compilation:
     first: bool = False
     prove: Prove | None = field(default=None, repr=False)
     edits: tuple[EditedStage, ...] = ()
+    frozen: frozenset[str] = frozenset()
 
     @property
     def schedule(self) -> Schedule:
@@ -170,7 +171,13 @@ class Compilation:
             schedule=self.asked,
             edited={edit.stage: edit.text for edit in self.edits},
             prove=self.prove,
+            frozen=self.frozen,
         )
+
+    def with_frozen(self, tensors: frozenset[str]) -> Compilation:
+        """The same model whose backward pass computes no gradient of these tensors, nor what only they need, each stage
+        when it is first asked for."""
+        return self if tensors == self.frozen else replace(self, frozen=tensors).with_options()
 
     def with_edited(self, edited: Mapping[str, str]) -> Compilation:
         """The same model where the texts of some stages are others, each read, verified and held against the reference
@@ -307,6 +314,7 @@ def compile_model(
     edited: Mapping[str, str] | None = None,
     prove: Prove | None = None,
     kept: Kept[Any] | None = None,
+    frozen: frozenset[str] = frozenset(),
 ) -> Compilation:
     """Compiles a model text through every stage, or where it is `on_demand`, through each when it is first asked for.
 
@@ -318,7 +326,7 @@ def compile_model(
     of the GPU, by kernel and decision or as it is printed, and what it leaves open the options and the heuristics
     choose, or a `policy`. `edited` are texts for stages in the place of those that the compiler prints
     (`Compilation.with_edited`), of which `prove` finds whether they are right. Nests that are `kept` from texts
-    compiled before are not scheduled again.
+    compiled before are not scheduled again. Of tensors that are `frozen` a backward pass computes no gradient.
     Errors of the text are in `diagnostics`; nothing is raised for them."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST_RECURSION))
     chosen = Options()
@@ -333,7 +341,8 @@ def compile_model(
         return _failed(text, chosen, error.diagnostics)
     if checked.graph is None:
         return _failed(text, chosen, checked.diagnostics)
-    graph = replace(checked.graph, edges=chosen.edges) if checked.graph.family == "layer" else checked.graph
+    graph = replace(checked.graph, frozen=frozen)
+    graph = replace(graph, edges=chosen.edges) if graph.family == "layer" else graph
     if chosen.negatives is None and any(entry.domain == NEGATIVE for entry in graph.maps):
         chosen = replace(chosen, negatives=Negatives(OWN_NEGATIVES, USUAL_NEGATIVE_COUNT))
     try:
@@ -357,6 +366,7 @@ def compile_model(
         counted_on=counted_on,
         asked=asked,
         prove=prove,
+        frozen=frozen,
     )
     if targets_of:
         compilation = replace(compilation, targets=targets_of(compilation))

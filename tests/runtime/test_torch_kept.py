@@ -122,7 +122,7 @@ def inspections(fake_cuda: Any, made: Any, given: dict[str, Any], grad: bool = F
     rows = torch.repeat_interleave(torch.arange(ROWS), given["rowptr"].long().diff())
     terms = given["value"][:, None] * given["X"][given["col"].long()]
     torch.testing.assert_close(result, torch.zeros(ROWS, D).index_add(0, rows, terms), rtol=1e-4, atol=1e-5)
-    programs = [program for program in (made._forward, made._backward) if program is not None]
+    programs = [made._forward, *made._backward]
     once = {launch.symbol for p in programs for e in p._executors.values() for launch in e.phases.once.launches}
     return {symbol: fake_cuda.log.count(symbol) for symbol in fake_cuda.log if symbol in once}
 
@@ -187,7 +187,8 @@ def test_inspectors_run_once_for_both_parts_of_a_training_step(pretended_gpu: An
         result = layer(structure, **tensors)
         before = list(fake_cuda.log)
         result.sum().backward()
-        executor = layer.backward_program()._executors["cpu"]
+        (program,) = layer._backward
+        executor = program._executors["cpu"]
         assert executor.phases.parts
         symbols = [launch.symbol for launch in executor.phases.once.launches]
         log.append([[symbol for symbol in part if symbol in symbols] for part in (before, fake_cuda.log)])

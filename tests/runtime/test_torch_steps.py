@@ -47,7 +47,7 @@ def test_a_step_runs_each_kernel_once(path, kernels_run):
     """Also where kernels of results would make gradients too."""
     made, given = scored(path)
     made(*given).sum().backward()
-    prepared = made._backward._executors["cpu"].prepared
+    prepared = made.backward_program()._executors["cpu"].prepared
     assert kernels_run == [each.kernel.name for part in prepared.parts for each in part.kernels]
     assert sorted(kernels_run) == sorted(each.kernel.name for each in prepared.kernels)
 
@@ -55,7 +55,9 @@ def test_a_step_runs_each_kernel_once(path, kernels_run):
 def test_a_result_alone_waits_for_no_kernel_of_the_gradients(kernels_run):
     made, given = scored()
     made(*given)
-    assert kernels_run == [each.kernel.name for each in made._backward._executors["cpu"].prepared.parts[0].kernels]
+    assert kernels_run == [
+        each.kernel.name for each in made.backward_program()._executors["cpu"].prepared.parts[0].kernels
+    ]
 
 
 def test_gradients_can_be_asked_for_again():
@@ -146,7 +148,7 @@ def test_a_table_of_another_size_is_another_kind_of_call():
 def test_kernels_that_are_kept_apart_give_the_gradients_of_those_that_are_not(path):
     made, given = scored(path)
     made(*given).square().sum().backward()
-    assert made._backward.compilation.options.apart
+    assert made.backward_program().compilation.options.apart
     inputs = dict(zip("hrt", (each.numpy().astype(np.int32) for each in given), strict=True))
     inputs |= {name: each.detach().numpy() for name, each in made.named_parameters()}
     together = made.compilation.with_options(grad=True)

@@ -235,6 +235,7 @@ class Graph(Node):
     further: tuple[str, ...] = ()  # the results behind the first, of `return a, b`
     edges: str = USUAL_EDGES  # the end that a layer's edges are sorted by in memory
     ends: Ends = NODES  # of a layer: the sets that its edges lead from and to
+    frozen: frozenset[str] = frozenset()  # learnt tensors that no gradient is asked of, for the pass that derives them
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -256,10 +257,12 @@ class Graph(Node):
         return self.family == "score" and one and not reduces and not made
 
     def wants_gradient(self, tensor: Tensor) -> bool:
-        """Whether a backward pass computes a tensor's gradient: of what is learnt, and of an op's weights and values.
+        """Whether a backward pass computes a tensor's gradient: of what is learnt, and of an op's weights and values,
+        but for those that are `frozen`.
 
         What a graph brings for a layer is counted, not chosen."""
-        return tensor.kind == "param" or (tensor.kind == "structure" and self.family == "op")
+        learnt = tensor.kind == "param" or (tensor.kind == "structure" and self.family == "op")
+        return learnt and tensor.name not in self.frozen
 
     def scatters(self, value: Value) -> bool:
         """Whether a sum is taken element by element, each added where its row is: coordinates have no segments."""

@@ -19,6 +19,7 @@ from explorer.compiler.ir.index_sets import is_given
 from explorer.compiler.returned import as_returned
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode.layers import upstream_names
+from explorer.runtime.torch.backward import BackwardPrograms
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.torch.device_ids import Checked
 from explorer.runtime.torch.programs import Run, TensorProgram
@@ -61,8 +62,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
     ) -> None:
         super().__init__()
         self._forward = TensorProgram.of(compilation, grad=False)
-        self._backward: TensorProgram | None = None  # compiled when a gradient is first needed
-        self._may_part = not compilation.options.apart and not compilation.edits
+        self._backward = BackwardPrograms(self._forward.compilation)  # compiled when gradients are first needed
         self.check_indices = check_indices
         graph = self._forward.graph
         self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
@@ -169,11 +169,9 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         self._check(self._prepare(indices, named, tensors), tensors)
         raise InputError("An id has no row, or was changed while it was looked at.")
 
-    def backward_program(self) -> TensorProgram:
-        """The program with the backward pass, compiled when it is first asked for."""
-        if self._backward is None:
-            self._backward = TensorProgram.of(self.compilation, grad=True)
-        return self._backward
+    def backward_program(self, frozen: frozenset[str] = frozenset()) -> TensorProgram:
+        """The program with the backward pass, but for the gradients of what is `frozen`."""
+        return self._backward.of(frozen)
 
     def run_forward(
         self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
@@ -182,29 +180,26 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         return self._forward.run(structure, counts, tensors)[0]
 
     def start(
-        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+        self, frozen: frozenset[str], structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
     ) -> tuple[tuple[Tensor, ...], Run | None]:
-        """The results, where gradients will be wanted: with what the backward pass goes on with, where it can."""
+        """The results, where gradients will be wanted but for those of what is `frozen`: with what the backward pass
+        goes on with, where it can."""
         try:
-            program = self.backward_program()
+            begun = self._backward.start(frozen, structure, counts, tensors)
         except InputError:  # there is no backward pass, which is only a mistake when somebody asks for it
-            return self.run_forward(structure, counts, tensors), None
-        begun = program.start(structure, counts, tensors)
-        if begun is None and self._may_part:  # what kernels of both make would be made twice
-            apart = TensorProgram.of(self.compilation.with_options(apart=True), grad=True)
-            begun, self._may_part = apart.start(structure, counts, tensors), False
-            self._backward = apart if begun else program
+            begun = None
         return begun or (self.run_forward(structure, counts, tensors), None)
 
     def run_backward(
         self,
+        frozen: frozenset[str],
         structure: Structure,
         counts: Mapping[str, int],
         tensors: Mapping[str, Tensor],
         upstreams: tuple[Tensor, ...],
     ) -> dict[str, Tensor]:
         """The gradients by tensor, where those of the results are `upstreams`."""
-        program = self.backward_program()
+        program = self.backward_program(frozen)
         given = dict(zip(upstream_names(program.graph), upstreams, strict=True))
         return program.run(structure, counts, {**tensors, **given})[1]
 
@@ -346,7 +341,8 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         given = dict(zip(names, tensors, strict=True))
         if not any(wanted):
             return module.run_forward(structure, counts, given)
-        results, ctx.run = module.start(structure, counts, given)
+        ctx.frozen = module.learnt.difference(name for name, needed in zip(names, wanted, strict=True) if needed)
+        results, ctx.run = module.start(ctx.frozen, structure, counts, given)
         if ctx.run is not None and ctx.run.reads:  # the caller may change them: PyTorch looks whether that was so
             ctx.save_for_backward(*tensors, *(results[place] for place in ctx.run.reads))
         return results
@@ -356,9 +352,9 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
         tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=False))  # raises where one was changed in place
         if ctx.run is not None:
-            gradients = ctx.module.backward_program().finish(ctx.run, upstreams)
+            gradients = ctx.module.backward_program(ctx.frozen).finish(ctx.run, upstreams)
         else:
-            gradients = ctx.module.run_backward(ctx.structure, ctx.counts, tensors, upstreams)
+            gradients = ctx.module.run_backward(ctx.frozen, ctx.structure, ctx.counts, tensors, upstreams)
         # Summed in float32, and rounded once: a gradient has the type of its tensor.
         rounded = {n: ctx.module.pad(n, gradient.to(tensors[n].dtype)) for n, gradient in gradients.items()}
         wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
