@@ -43,6 +43,7 @@ class Kept(Generic[Value]):
 
     def __init__(self) -> None:
         self._entries: dict[Hashable, _Entry[Value]] = {}
+        self._last: tuple[Hashable, _Entry[Value]] | None = None  # of the call before, whose tensors mostly come again
         self._lock = RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -53,14 +54,16 @@ class Kept(Generic[Value]):
         """What `make` makes of the tensors and of the `rest`, or made of them before."""
         if any(tensor.is_inference() for tensor in tensors.values()):
             return make()  # their changes are not counted
-        key = rest, tuple((name, id(tensor)) for name, tensor in tensors.items())
-        versions = tuple(tensor._version for tensor in tensors.values())
+        key = rest, tuple([(name, id(tensor)) for name, tensor in tensors.items()])
+        versions, last = tuple([tensor._version for tensor in tensors.values()]), self._last
+        if last is not None and last[0] == key and last[1].versions == versions and last[1].alive:
+            return last[1].value
         with self._lock:
             self._entries = {other: entry for other, entry in self._entries.items() if entry.alive}
             entry = self._entries.pop(key, None)
             if entry is None or entry.versions != versions:
                 entry = _Entry(tuple(map(TensorWeakRef, tensors.values())), versions, self._made(make))
-            self._entries[key] = entry  # the last, as it was used last
+            self._entries[key], self._last = entry, (key, entry)  # the last, as it was used last
             while len(self._entries) > MOST:
                 del self._entries[next(iter(self._entries))]
         return entry.value

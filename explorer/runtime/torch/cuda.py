@@ -84,7 +84,7 @@ class Started:
     """A run whose results are there: what its second part needs. `held` are tensors whose memory that reads."""
 
     plan: Plan
-    addresses: Mapping[str, int]
+    addresses: dict[str, int]
     held: Sequence[Tensor]
     sizes: Mapping[str, int]
 
@@ -98,7 +98,7 @@ class Started:
 class Inspected:
     """What inspectors found of a graph: where their arrays lie in the memory that they were given."""
 
-    addresses: Mapping[str, int]
+    addresses: dict[str, int]
     memory: Tensor | None
 
 
@@ -113,6 +113,7 @@ class OnCuda:
         self.program = GpuProgram.of(compiled_for_device(compilation))
         self.code, self.upstreams = self.program.code, upstreams
         self.reads = frozenset(buffer.name for buffer in self.code.buffers) - self.code.made
+        self.reads_first = self.reads.difference(upstreams)
         self.results = self.program.results
         self.phases = Phases.of(self.program, upstreams)
         self.divided = bool(self.phases.parts)
@@ -133,7 +134,7 @@ class OnCuda:
             inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(plan, device)
             arena = self._arena(plan, sizes, device)
-            plan.launch({**_addresses({**arrays, **made}, plan, arena), **inspected.addresses}, stream)
+            plan.launch(_addresses(plan, arena, arrays, made) | inspected.addresses, stream)
         return self._results(made), self._gradients(made)
 
     def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[tuple[Tensor, ...], Started]:
@@ -146,7 +147,7 @@ class OnCuda:
             inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(forward, device)
             arena = self._arena(forward, sizes, device)
-            addresses = {**_addresses({**arrays, **made}, forward, arena), **inspected.addresses}
+            addresses = _addresses(forward, arena, arrays, made) | inspected.addresses
             forward.launch(addresses, stream)
         # Their memory alone: a result will know what made it, which holds this, and neither would ever be freed.
         results = self._results(made)
@@ -159,8 +160,8 @@ class OnCuda:
         with current(device) as stream:
             made = _made(started.plan, device)
             arena = self._arena(started.plan, started.sizes, device)
-            own = _addresses({**dict(zip(self.upstreams, upstreams, strict=True)), **made}, started.plan, arena)
-            started.plan.launch({**started.addresses, **own}, stream)
+            own = _addresses(started.plan, arena, dict(zip(self.upstreams, upstreams, strict=True)), made)
+            started.plan.launch(started.addresses | own, stream)
         return self._gradients(made)
 
     def _inspect(self, arrays: Mapping[str, Tensor], sizes: dict[str, int], device: Any, stream: int) -> Inspected:
@@ -173,7 +174,7 @@ class OnCuda:
         def look() -> Inspected:
             plan = self._planned(sizes, device, self.phases.once)
             memory = self._arena(plan, sizes, device)
-            addresses = _addresses(given, plan, memory)
+            addresses = _addresses(plan, memory, given)
             plan.launch(addresses, stream)
             return Inspected({name: addresses[name] for name in plan.offsets}, memory)
 
@@ -241,12 +242,13 @@ def _made(plan: Plan, device: Any) -> dict[str, Tensor]:
     return {name: torch.empty(shape, dtype=torch.float32, device=device) for name, shape in plan.shapes.items()}
 
 
-def _addresses(tensors: Mapping[str, Tensor], plan: Plan, arena: Tensor | None) -> dict[str, int]:
+def _addresses(plan: Plan, arena: Tensor | None, *groups: Mapping[str, Tensor]) -> dict[str, int]:
     """Where all arrays lie."""
     first = 0 if arena is None else arena.data_ptr()
     found = {name: first + offset for name, offset in plan.offsets.items()}
-    for name, tensor in tensors.items():
-        found[name] = address_of(name, tensor)
+    for tensors in groups:
+        for name, tensor in tensors.items():
+            found[name] = address_of(name, tensor)
     return found
 
 

@@ -35,6 +35,8 @@ class Executor(Protocol):
 
     reads: frozenset[str]
     """The arrays that it is to be given."""
+    reads_first: frozenset[str]
+    """Those among them that are there before the gradients of the results are."""
     upstreams: tuple[str, ...]
     """Those among them that are the gradients of the results."""
     results: tuple[str, ...]
@@ -69,6 +71,7 @@ class OnCpu:
         program: Any = compilation.stages["loops"].program
         self.prepared = cpu.prepare_once(program, bool(compilation.edits))
         self.reads = frozenset(buffer.name for buffer in inputs_of(kernels_of(program)))
+        self.reads_first = self.reads.difference(upstreams)
         self.upstreams, self.results = upstreams, self.prepared.results
         self.divided = self.prepared.parts is not None
 
@@ -118,6 +121,7 @@ class TensorProgram:
     compilation: Compilation
     _executors: dict[str, Executor] = field(default_factory=dict)
     _extents: dict[tuple[tuple[str, int], ...], Extents] = field(default_factory=dict)
+    _asked: dict[frozenset[str] | None, list[tuple[str, bool, str]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, compilation: Compilation, grad: bool) -> TensorProgram:
@@ -186,7 +190,7 @@ class TensorProgram:
         executor = self._executor(structure.device)
         if not executor.divided:
             return None
-        arrays, extents = self.arrays(structure, counts, tensors, executor.reads - set(executor.upstreams))
+        arrays, extents = self.arrays(structure, counts, tensors, executor.reads_first)
         made, started = executor.start(arrays, extents)
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
         results, names = self._left(made, structure), enumerate(executor.results)
@@ -216,20 +220,28 @@ class TensorProgram:
     ) -> tuple[dict[str, Tensor], Extents]:
         """What the kernels read, by the names of their buffers and in their order, or of that what somebody `reads`,
         and the size of every extent."""
-        arrays = dict[str, Tensor]()
-        for buffer in self.inputs:
-            if reads is not None and buffer.name not in reads:
-                continue
-            if buffer.kind == "index":
-                arrays[buffer.name] = structure.index(buffer.name, self.graph, counts)
-            elif buffer.name in tensors:
-                arrays[buffer.name] = aligned(structure.entered(tensors[buffer.name], self.first_sets[buffer.name]))
+        arrays, graph = dict[str, Tensor](), self.graph
+        for name, indexes, index_set in self._inputs_that(reads):
+            if indexes:
+                arrays[name] = structure.index(name, graph, counts)
+            elif name in tensors:
+                arrays[name] = aligned(structure.entered(tensors[name], index_set))
             else:
-                arrays[buffer.name] = structure.values[buffer.name]
+                arrays[name] = structure.values[name]
         key = tuple(counts.items())
         if key not in self._extents:
             self._extents[key] = extents_of(self.graph, self.program, counts)
         return arrays, self._extents[key]
+
+    def _inputs_that(self, reads: frozenset[str] | None) -> list[tuple[str, bool, str]]:
+        """The inputs that somebody `reads`, or all: their names, whether they are ids, and else the set of their
+        rows."""
+        if reads not in self._asked:
+            wanted = [each for each in self.inputs if reads is None or each.name in reads]
+            self._asked[reads] = [
+                (each.name, each.kind == "index", self.first_sets.get(each.name, "")) for each in wanted
+            ]
+        return self._asked[reads]
 
     def _executor(self, device: Any) -> Executor:
         if device.type not in self._executors:

@@ -43,6 +43,8 @@ from explorer.runtime.torch.streams import address_of_stream, current, is_captur
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
 """The types of tensors by what they are declared to be stored in."""
 
+MOST_ASKED = 64
+"""Index arrays that a structure has at hand, of all programs."""
 Tensor = Any
 """A torch.Tensor: type checking does without PyTorch's sources."""
 Inverse = tuple[Tensor, Tensor]
@@ -71,6 +73,8 @@ class Structure:
     made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by map, the sizes that its inverse is for
     again: Again[Tensor] = field(default_factory=Again)  # rows in the programs' order, of tensors that come again
     fitting: dict[Any, Mapping[str, int]] = field(default_factory=dict)  # sizes, by module and kinds of tensors
+    # What `index` made, by name, graph and sizes, which it holds, so that no others take their identities.
+    asked: dict[tuple[str, int, int], tuple[Tensor, Graph, Mapping[str, int]]] = field(default_factory=dict)
 
     def with_maps(self, maps: dict[str, Tensor]) -> Structure:
         """The structure of another batch, of which only these maps are known."""
@@ -81,6 +85,14 @@ class Structure:
         """An index buffer of a program: a map, or a part of one's inverse, made when it is first asked for."""
         if name in self.maps:
             return self.maps[name]
+        known = self.asked.get((name, id(graph), id(counts)))
+        if known is None:
+            known = self.asked[name, id(graph), id(counts)] = self._index(name, graph, counts), graph, counts
+            while len(self.asked) > MOST_ASKED:
+                self.asked.pop(next(iter(self.asked)), None)
+        return known[0]
+
+    def _index(self, name: str, graph: Graph, counts: Mapping[str, int]) -> Tensor:
         if name not in _index_arrays(graph):
             raise InputError(f"Nothing tells the indices {name}.")
         entry, part = _index_arrays(graph)[name]
