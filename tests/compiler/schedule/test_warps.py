@@ -71,6 +71,23 @@ def test_rows_go_in_vectors_and_short_ones_share_a_warp(size, step, width):
     assert (loop.step, loop.bind, loop.width) == (step, "lane", width)
 
 
+@pytest.mark.parametrize(("size", "asked", "lanes"), [(48, 4, 4), (48, 1, 2), (41, 8, 8), (512, 2, 2), (6, 32, 32)])
+def test_fewer_lanes_than_a_row_has_vectors_go_round(size, asked, lanes):
+    """Each lane then has several vectors of each row, and a warp more iterations."""
+    text = TRANSE.format(D=size)
+    kernel = compiled(text, schedule={"TransE.lanes": asked, "TransE.rounds": 32}).stages["kernels"].program
+    (loop,) = [node for node in walk(kernel) if isinstance(node, Loop) and node.extent == "D"]
+    assert loop.width == (lanes if lanes < 32 else 0)
+    assert compiled(text, schedule={"TransE.lanes": asked}).schedule["TransE.lanes"] == lanes
+
+
+def test_lanes_that_keep_rows_are_as_many_as_have_registers_for_them():
+    """Two rows of 512 are 64 floats of each of 16 lanes."""
+    for asked, lanes in ((32, 32), (16, 16), (8, 16), (2, 16)):
+        assert compiled(KEPT, schedule={"Kept.lanes": asked}).schedule["Kept.lanes"] == lanes
+    assert compiled(KEPT, schedule={"Kept.lanes": 2, "Kept.kept": 0}).schedule["Kept.lanes"] == 2
+
+
 def test_rows_that_lanes_read_from_each_other_are_shared_and_in_step():
     kernel = kernels.two_products(33, 100)
     assert tiles(kernel, "register") == {"z"}
@@ -92,6 +109,13 @@ KEPT = """dim D = 512
 score Kept(h: entity, r: relation, t: entity):
     param E[entity, D], w[relation, D]
     return dot(E[h] - dot(w[r], E[h]) * w[r], E[t])
+"""
+
+
+TRANSE = """dim D = {D}
+score TransE(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D]
+    return norm(E[h] + R[r] - E[t], 2)
 """
 
 

@@ -66,7 +66,7 @@ BLOCK_WARPS = Decision(
 ROW_LANES = Decision(
     name="lanes",
     domain=(1, 2, 4, 8, 16, LANES),
-    why="lanes that share an iteration: fewer have more iterations at a time",
+    why="lanes that share an iteration: fewer have more iterations at a time, and more of a row to wait for each",
     source="as many as the longest row has vectors, up to a warp; measured on an H100",
 )
 REGISTERS_A_THREAD = 128
@@ -88,7 +88,7 @@ LOADS = Decision(
 )
 ROUNDS = Decision(
     name="rounds",
-    domain=(1, 2, 4, 8),
+    domain=(1, 2, 4, 8, 16, 32),
     why="most iterations of a lane of which all loads are issued together",
     source="4, measured on an H100",
 )
@@ -120,7 +120,8 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
     plain, nest = nest, make_atomic(nest, atomic)
     for variable in shared_by_lanes(nest, _body_of(nest), _outputs(kernel)):
         nest = bind(nest, variable, "lane")
-    nest = _rows_in_registers(nest, batch.variable, report.number(kernel.name, KEPT, 64))
+    floats_kept = report.number(kernel.name, KEPT, 64)
+    nest = _rows_in_registers(nest, batch.variable, floats_kept)
     lanes = [node.variable for node in walk(nest) if isinstance(node, Loop) and node.bind == "lane"]
     shared = {t.name: floats(nest, t) or 0 for t in walk(nest) if isinstance(t, Tile) and t.memory == "shared"}
     if shared and not atomic and fits_a_lane(plain):
@@ -128,13 +129,13 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
         if (made := _a_lane_each(plain, batch.variable, report)) is not None:
             return made
         report.back_to(said)
-    return _mapped(nest, batch.variable, lanes, shared, most_bytes, reread, _outputs(kernel), report)
+    return _mapped(nest, batch.variable, lanes, shared, most_bytes, reread, _outputs(kernel), floats_kept, report)
 
 
 def _a_lane_each(nest: ScheduledKernel, variable: str, report: Report) -> ScheduledKernel | None:
     """The nest with an iteration for each lane; None where more are asked for, or some element of a row is in no
     register that is known."""
-    if _width(nest, 1, report) > 1:
+    if _width(nest, 1, 1, report) > 1:
         return None
     warps = report.number(nest.name, BLOCK_WARPS, NARROW_WARPS)
     made = replace(a_lane_each(nest, variable, warps), threads=LANES * warps)
@@ -154,13 +155,15 @@ def _mapped(
     most_bytes: int,
     reread: frozenset[str],
     outputs: set[str],
+    floats_kept: int,
     report: Report,
 ) -> ScheduledKernel:
     """The nest with its iterations given to warps, or to groups of lanes, and its rows cut into vectors."""
     groups = _tied(nest, lanes)
     kept = {name for name in reread if len(accesses(_as_node(nest), name)) > 1}
     whole = bool(shared or kept or _meets_in_segments(nest))
-    width = _width(nest, LANES if whole else _narrow_width(nest, groups), report)
+    usual = LANES if whole else _narrow_width(nest, groups)
+    width = _width(nest, usual, usual if whole else _fewest(nest, usual, floats_kept), report)
     for group in groups:
         step = _step(nest, group, width)
         for name in group:
@@ -313,13 +316,20 @@ def _warps(nest: ScheduledKernel, shared: dict[str, int], most_bytes: int, repor
     return min(warps, most)
 
 
-def _width(nest: ScheduledKernel, least: int, report: Report) -> int:
-    """How many lanes share an iteration: `least` of them, or more."""
+def _width(nest: ScheduledKernel, usual: int, least: int, report: Report) -> int:
+    """How many lanes share an iteration: the `usual` number, or what is asked for, no fewer than `least`."""
     fitting = tuple(lanes for lanes in ROW_LANES.domain if int(lanes) >= least)
-    width = report.number(nest.name, ROW_LANES, least, lambda: fitting)
+    width = report.number(nest.name, ROW_LANES, usual, lambda: fitting)
     if width < least:
         report.settle(nest.name, ROW_LANES, least, f"its rows take {least} lanes")
     return max(width, least)
+
+
+def _fewest(nest: ScheduledKernel, usual: int, floats_kept: int) -> int:
+    """The fewest lanes that may share an iteration which `usual` ones share: those that hold the rows in registers."""
+    rows = [_size(nest, tile) for tile in tiles_of(nest) if tile.memory == "register"]
+    fewer = (lanes for lanes in map(int, ROW_LANES.domain) if 2 <= lanes < usual)
+    return next((lanes for lanes in fewer if sum(-(-row // lanes) for row in rows) <= floats_kept), usual)
 
 
 def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:
