@@ -136,7 +136,13 @@ DOTS: Mapping[str, tuple[Value, ...]] = {
     **{"strategy": (), "lanes": (), "loads": (), "in_flight": (8, 32), "unroll": (), "elements": (), "block_rows": ()},
 }
 HOP: Mapping[str, tuple[Value, ...]] = {"strategy": ("rows", "nonzeros"), "lanes": (), "chunk": (32, 64, 128, 256)}
-A_WARP: Mapping[str, tuple[Value, ...]] = {"strategy": (), "lanes": (), "warps": (), "loads": (), "rounds": ()}
+A_WARP: Mapping[str, tuple[Value, ...]] = {
+    "strategy": (),
+    "lanes": (),
+    "warps": (),
+    "loads": (),
+    "rounds": (1, 2, 4, 8),
+}
 
 SPACES: tuple[RecordedSpace, ...] = (
     RecordedSpace("SpMM", "embedding/spmm", (ARXIV, Input("dense-32", DENSE, {"D": 32})), SHARED_OUT),
@@ -161,7 +167,7 @@ SPACES: tuple[RecordedSpace, ...] = (
         "SpAttn",
         "embedding/spattn",
         (Input("BigBird:2", "BigBird:2"), Input("BigBird:8", "BigBird:8")),
-        {"strategy": (), "lanes": (), "warps": (), "loads": (), "rounds": (), "kept": ()},
+        A_WARP | {"kept": ()},
     ),
     RecordedSpace("TwoHops", HOPS, (Input("arxiv-64", "arxiv"), Input("sparse-128", SPARSE, {"D": 128})), HOP),
     RecordedSpace(

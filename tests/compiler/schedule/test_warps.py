@@ -64,11 +64,28 @@ def test_the_schedule_reads_from_top_to_bottom():
 
 
 @pytest.mark.parametrize(
-    ("size", "step", "width"), [(512, 4, 0), (100, 4, 0), (64, 4, 16), (32, 4, 8), (6, 2, 4), (5, 1, 8), (33, 1, 0)]
+    ("size", "step", "width"), [(512, 4, 0), (100, 4, 16), (64, 4, 8), (16, 4, 4), (6, 2, 4), (5, 1, 4), (33, 1, 16)]
 )
 def test_rows_go_in_vectors_and_short_ones_share_a_warp(size, step, width):
     loop = loops_of(kernels.transe(size))["d"]
     assert (loop.step, loop.bind, loop.width) == (step, "lane", width)
+
+
+@pytest.mark.parametrize(("size", "asked", "lanes"), [(48, 4, 4), (48, 1, 2), (41, 8, 8), (512, 2, 2), (6, 32, 32)])
+def test_fewer_lanes_than_a_row_has_vectors_go_round(size, asked, lanes):
+    """Each lane then has several vectors of each row, and a warp more iterations."""
+    text = TRANSE.format(D=size)
+    kernel = compiled(text, schedule={"TransE.lanes": asked, "TransE.rounds": 32}).stages["kernels"].program
+    (loop,) = [node for node in walk(kernel) if isinstance(node, Loop) and node.extent == "D"]
+    assert loop.width == (lanes if lanes < 32 else 0)
+    assert compiled(text, schedule={"TransE.lanes": asked}).schedule["TransE.lanes"] == lanes
+
+
+def test_lanes_that_keep_rows_are_as_many_as_have_registers_for_them():
+    """Two rows of 512 are 64 floats of each of 16 lanes."""
+    for asked, lanes in ((32, 32), (16, 16), (8, 16), (2, 16)):
+        assert compiled(KEPT, schedule={"Kept.lanes": asked}).schedule["Kept.lanes"] == lanes
+    assert compiled(KEPT, schedule={"Kept.lanes": 2, "Kept.kept": 0}).schedule["Kept.lanes"] == 2
 
 
 def test_rows_that_lanes_read_from_each_other_are_shared_and_in_step():
@@ -92,6 +109,13 @@ KEPT = """dim D = 512
 score Kept(h: entity, r: relation, t: entity):
     param E[entity, D], w[relation, D]
     return dot(E[h] - dot(w[r], E[h]) * w[r], E[t])
+"""
+
+
+TRANSE = """dim D = {D}
+score TransE(h: entity, r: relation, t: entity):
+    param E[entity, D], R[relation, D]
+    return norm(E[h] + R[r] - E[t], 2)
 """
 
 

@@ -49,6 +49,7 @@ from explorer.compiler.schedule.edit.queries import (
 from explorer.compiler.schedule.edit.reductions import make_atomic, reduce_parts
 from explorer.compiler.schedule.fitting import blocks_at_a_time
 from explorer.compiler.schedule.warps.column_blocks import in_columns
+from explorer.compiler.schedule.warps.gathered import fewer_lanes, floats_gathered, rounds_together
 from explorer.compiler.schedule.warps.lane_each import a_lane_each, fits_a_lane, share_out
 from explorer.compiler.schedule.warps.lane_safety import shared_by_lanes
 from explorer.compiler.schedule.warps.row_registers import accumulate_in, stage
@@ -66,8 +67,9 @@ BLOCK_WARPS = Decision(
 ROW_LANES = Decision(
     name="lanes",
     domain=(1, 2, 4, 8, 16, LANES),
-    why="lanes that share an iteration: fewer have more iterations at a time",
-    source="as many as the longest row has vectors, up to a warp; measured on an H100",
+    why="lanes that share an iteration: fewer have more iterations at a time, and more of a row to wait for each",
+    source="as many as the longest row has vectors, up to a warp, measured on an H100; half of them for iterations that"
+    " only gather, measured on an H200",
 )
 REGISTERS_A_THREAD = 128
 """Registers for a lane that keeps rows. Left alone, the assembler waits for some rows before it asks for others: on an
@@ -88,9 +90,9 @@ LOADS = Decision(
 )
 ROUNDS = Decision(
     name="rounds",
-    domain=(1, 2, 4, 8),
+    domain=(1, 2, 4, 8, 16, 32),
     why="most iterations of a lane of which all loads are issued together",
-    source="4, measured on an H100",
+    source="4, measured on an H100; more where an iteration only gathers, measured on an H200",
 )
 VECTORS = (4, 2, 1)
 
@@ -120,7 +122,8 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
     plain, nest = nest, make_atomic(nest, atomic)
     for variable in shared_by_lanes(nest, _body_of(nest), _outputs(kernel)):
         nest = bind(nest, variable, "lane")
-    nest = _rows_in_registers(nest, batch.variable, report.number(kernel.name, KEPT, 64))
+    floats_kept = report.number(kernel.name, KEPT, 64)
+    nest = _rows_in_registers(nest, batch.variable, floats_kept)
     lanes = [node.variable for node in walk(nest) if isinstance(node, Loop) and node.bind == "lane"]
     shared = {t.name: floats(nest, t) or 0 for t in walk(nest) if isinstance(t, Tile) and t.memory == "shared"}
     if shared and not atomic and fits_a_lane(plain):
@@ -128,13 +131,13 @@ def schedule_warps(kernel: loops.Kernel, report: Report, most_bytes: int = SHARE
         if (made := _a_lane_each(plain, batch.variable, report)) is not None:
             return made
         report.back_to(said)
-    return _mapped(nest, batch.variable, lanes, shared, most_bytes, reread, _outputs(kernel), report)
+    return _mapped(nest, batch.variable, lanes, shared, most_bytes, reread, _outputs(kernel), floats_kept, report)
 
 
 def _a_lane_each(nest: ScheduledKernel, variable: str, report: Report) -> ScheduledKernel | None:
     """The nest with an iteration for each lane; None where more are asked for, or some element of a row is in no
     register that is known."""
-    if _width(nest, 1, report) > 1:
+    if _width(nest, 1, 1, report) > 1:
         return None
     warps = report.number(nest.name, BLOCK_WARPS, NARROW_WARPS)
     made = replace(a_lane_each(nest, variable, warps), threads=LANES * warps)
@@ -154,13 +157,18 @@ def _mapped(
     most_bytes: int,
     reread: frozenset[str],
     outputs: set[str],
+    floats_kept: int,
     report: Report,
 ) -> ScheduledKernel:
     """The nest with its iterations given to warps, or to groups of lanes, and its rows cut into vectors."""
     groups = _tied(nest, lanes)
     kept = {name for name in reread if len(accesses(_as_node(nest), name)) > 1}
     whole = bool(shared or kept or _meets_in_segments(nest))
-    width = _width(nest, LANES if whole else _narrow_width(nest, groups), report)
+    vectors = LANES if whole else _vectors(nest, groups)
+    most = min(LANES, 1 << (vectors - 1).bit_length())
+    least = most if whole else _fewest(nest, most, floats_kept)
+    gathered = 0 if whole else floats_gathered(nest, _body_of(nest))
+    width = _width(nest, max(least, fewer_lanes(most, vectors, gathered)), least, report)
     for group in groups:
         step = _step(nest, group, width)
         for name in group:
@@ -172,7 +180,7 @@ def _mapped(
     nest = reduce_parts(nest, width) if lanes and width > 1 else nest
     nest = add_barriers(nest, frozenset(shared) | reread)
     nest = nest if shared else in_columns(nest, outputs, report)
-    nest = _side_by_side(nest, lanes, report)
+    nest = _side_by_side(nest, lanes, rounds_together(_most_rounds(nest, lanes), width, gathered), report)
     _tell(nest, variable, warps, LANES // width, lanes, shared, report)
     return replace(nest, threads=LANES * warps, resident=_resident(nest, LANES * warps, report))
 
@@ -313,13 +321,20 @@ def _warps(nest: ScheduledKernel, shared: dict[str, int], most_bytes: int, repor
     return min(warps, most)
 
 
-def _width(nest: ScheduledKernel, least: int, report: Report) -> int:
-    """How many lanes share an iteration: `least` of them, or more."""
+def _width(nest: ScheduledKernel, usual: int, least: int, report: Report) -> int:
+    """How many lanes share an iteration: the `usual` number, or what is asked for, no fewer than `least`."""
     fitting = tuple(lanes for lanes in ROW_LANES.domain if int(lanes) >= least)
-    width = report.number(nest.name, ROW_LANES, least, lambda: fitting)
+    width = report.number(nest.name, ROW_LANES, usual, lambda: fitting)
     if width < least:
         report.settle(nest.name, ROW_LANES, least, f"its rows take {least} lanes")
     return max(width, least)
+
+
+def _fewest(nest: ScheduledKernel, usual: int, floats_kept: int) -> int:
+    """The fewest lanes that may share an iteration which `usual` ones share: those that hold the rows in registers."""
+    rows = [_size(nest, tile) for tile in tiles_of(nest) if tile.memory == "register"]
+    fewer = (lanes for lanes in map(int, ROW_LANES.domain) if 2 <= lanes < usual)
+    return next((lanes for lanes in fewer if sum(-(-row // lanes) for row in rows) <= floats_kept), usual)
 
 
 def _tied(nest: ScheduledKernel, lanes: list[str]) -> list[list[str]]:
@@ -350,15 +365,16 @@ def _step(nest: ScheduledKernel, group: list[str], width: int) -> int:
     return 1 if size is None else min(legal, key=lambda step: (-(-size // (step * width)), step))
 
 
-def _narrow_width(nest: ScheduledKernel, groups: list[list[str]]) -> int:
-    """How many lanes the longest row takes in vectors, a power of 2 up to a warp."""
+def _vectors(nest: ScheduledKernel, groups: list[list[str]]) -> int:
+    """How many vectors the longest row takes, at least 2 where lanes share any; as many as a warp has lanes where that
+    is known only at run time."""
     needed = 2 if groups else 1
     for group in groups:
         size = _extent(nest, group)
         if size is None:
             return LANES
         needed = max(needed, -(-size // max(_legal_steps(nest, group))))
-    return min(LANES, 1 << (needed - 1).bit_length())
+    return needed
 
 
 def _segments(nest: ScheduledKernel) -> list[Loop]:
@@ -385,23 +401,34 @@ def _narrowed(nest: ScheduledKernel, lanes: list[str], width: int) -> ScheduledK
     return scheduled(nest, f"narrow {', '.join(lanes)} to {width} lanes", edit(nest.body, of))
 
 
-def _side_by_side(nest: ScheduledKernel, lanes: list[str], report: Report) -> ScheduledKernel:
+def _side_by_side(nest: ScheduledKernel, lanes: list[str], rounds: int, report: Report) -> ScheduledKernel:
     """Loops over registers unrolled, and those that gather rows, so that their loads are in flight together."""
     registers = {tile.name for tile in tiles_of(nest) if tile.memory == "register"}
     for loop in [node for node in walk(nest) if isinstance(node, Loop)]:
-        if loop.variable in lanes and (_few_rounds(nest, loop, report) or not registers.isdisjoint(touched_in(loop))):
+        mine = loop.variable in lanes
+        if mine and (_few_rounds(nest, loop, rounds, report) or not registers.isdisjoint(touched_in(loop))):
             nest = unroll(nest, loop.variable)
         elif not loop.bind and loop.unroll == 1 and not holds_barriers(loop.body) and _gathers(loop):
             nest = unroll(nest, loop.variable, report.number(nest.name, LOADS, 4))
     return nest
 
 
-def _few_rounds(nest: ScheduledKernel, loop: Loop, report: Report) -> bool:
+def _few_rounds(nest: ScheduledKernel, loop: Loop, usual: int, report: Report) -> bool:
     """Whether a lane has so few iterations of a loop that all its loads may be in flight together."""
-    size = static_extent(nest, loop.extent)
-    if size is None or loop.lower != 0:
-        return False
-    return size <= report.number(nest.name, ROUNDS, 4) * loop.step * (loop.width or LANES)
+    rounds = _rounds(nest, loop)
+    return rounds is not None and rounds <= report.number(nest.name, ROUNDS, usual)
+
+
+def _most_rounds(nest: ScheduledKernel, lanes: list[str]) -> int:
+    """The most iterations that a lane has of a loop, of those whose sizes are known."""
+    mine = (node for node in walk(nest) if isinstance(node, Loop) and node.variable in lanes)
+    return max((_rounds(nest, loop) or 0 for loop in mine), default=0)
+
+
+def _rounds(nest: ScheduledKernel, loop: Loop) -> int | None:
+    """How many iterations of a loop a lane has, None where that is known only at run time."""
+    size = static_extent(nest, loop.extent) if loop.lower == 0 else None
+    return None if size is None else -(-size // (loop.step * (loop.width or LANES)))
 
 
 def _gathers(loop: Loop) -> bool:
