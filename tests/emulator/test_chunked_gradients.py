@@ -57,6 +57,21 @@ def test_gradients(emulated: Setting, case: Case) -> None:
 FEW = {"inspect": "chunks", "inspect_edges": "6", "inspect_group": "2", "inspect_block": "32"}
 
 
+SCALAR = """
+dim D = 2
+score Model(h: entity, r: relation, t: entity):
+    "the gradient of E multiplies a matrix's rows by what is no element of a row"
+    param E[entity, 1], R[entity, 1, D]
+    return sum(sign(E[h]) @ R[h]) + sum(E[t])
+"""
+
+
+@pytest.mark.parametrize("negatives", ["none", "tail:5"])
+def test_a_factor_that_is_a_number_of_the_edge(emulated: Setting, negatives: str) -> None:
+    outcome = check_gradients(emulated, Case(SCALAR, 0, 20, FEW | {"negatives": negatives, "grad": "true"}))
+    assert outcome["agrees"], outcome
+
+
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "times", [1, pytest.param(4, marks=pytest.mark.sweep), pytest.param(12, marks=pytest.mark.exhaustive)]

@@ -126,7 +126,9 @@ class ProductRows:
 
     def _compute(self, product: Product, edge: Edge, depths: Span) -> None:
         elements, stored = self.elements, self.by.stored.get(product.total)
-        at, known = elements.of_edge(edge, product.prologue, product.depth)
+        # The factor may be one of the edge's scalars alone, which the edge's own code has to name then.
+        last = loops.Compute(result="", function="copy", operands=(product.factor,), origin=product.origin)
+        at, known = elements.of_edge(edge, (*product.prologue, last), product.depth)
         with elements.each(depths, self._step(product, depths)) as (inside, depth):
             names = elements.body(product.prologue, known, (edge, at), (product.depth, inside, depth))
             factor = names[product.factor] if isinstance(product.factor, str) else product.factor
