@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from tests.compiler.models import compiled
@@ -139,3 +140,34 @@ def test_rows_that_32_bits_do_not_number_are_refused() -> None:
     message = "h_times_1000000000_plus_t may lead to 3,000,000,004 rows, and an id has 32 bits, for 2,147,483,647"
     with pytest.raises(ValueError, match=message):
         module(h=ids, t=ids)
+
+
+TIMED = """op f(b: bag of row):
+    param T[row], S[sums]
+    map when: entry -> time
+    return sum(T[i] * S[i + 2 * i.when] for i in b)
+"""
+
+
+@pytest.mark.parametrize("rows", [5, 6, 7, 12])
+def test_a_set_that_no_tensor_is_over_has_as_many_elements_as_the_table_of_sums_is_for(rows: int) -> None:
+    """Of 3 rows and n times there are 2 n + 1 sums: 6 rows are for no number of times, 5 for two, 7 for three."""
+    random = np.random.default_rng(0)
+    table, sums = random.normal(size=3).astype(np.float32), random.normal(size=rows).astype(np.float32)
+    idx, when = np.array([2, 0, 1]), np.array([1, 0, 1])
+    inputs = {"ptr": np.array([0, 2, 3]), "idx": idx, "when": when, "T": table, "S": sums}
+    made = compiled(TIMED, on_demand=True)
+    if rows % 2 == 0:
+        with pytest.raises(ValueError, match=rf"S has the shape \[{rows}\], but is declared \[{rows - 1}\]"):
+            made.run(inputs, "cpu")
+        return
+    each = table[idx] * sums[idx + 2 * when]
+    for target in ("graph", "loops", "kernels", "cpu"):
+        np.testing.assert_allclose(made.run(inputs, target), [each[:2].sum(), each[2]], rtol=1e-6)
+
+
+def test_an_id_that_a_table_of_sums_has_no_rows_for_is_refused() -> None:
+    """With 3 rows there is one time, and none is the second."""
+    inputs = {"ptr": [0, 1], "idx": [2], "when": [1], "T": np.ones(3, np.float32), "S": np.ones(3, np.float32)}
+    with pytest.raises(ValueError, match=r"when\[0\] is 1, which is not in 0 to 0"):
+        compiled(TIMED, on_demand=True).run(inputs, "cpu")
