@@ -173,7 +173,7 @@ score Typed(h: entity, r: relation, t: entity):
     ),
     Snippet(
         "Ids of ids",
-        "i // M, i % M and (A * h + t) % M are maps of their own, made once; what they pick from names where they lead.",
+        "i // M, i % M and (A * h + t) % M are maps of their own, made once; what they pick from names their sets.",
         """dim D = 64, M = 1000
 
 score Crossed(h: entity, r: relation, t: entity):
