@@ -18,6 +18,8 @@ from explorer.runtime.peers import timed as peers
 from explorer.runtime.reference.compare import Check
 from explorer.runtime.run import RunRequest, execute, set_up
 from explorer.runtime.runs.console import summary
+from explorer.runtime.runs.footprint import Room
+from explorer.runtime.targets.gpu.program import GpuProgram
 from explorer.runtime.targets.gpu.timing import Times
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -47,6 +49,25 @@ def run(family: str, **fields: Any) -> list[dict[str, Any]]:
     events = list(execute(RunRequest(**asked)))
     json.dumps(events)
     return events
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("family", ["layer", "op"])
+def test_the_room_that_is_checked_is_what_kernels_take(
+    fake_cuda: Any, monkeypatch: pytest.MonkeyPatch, family: str, grad: bool
+) -> None:
+    """Not what loops would make: kernels have arrays of their own, and share memory."""
+    checked, bound, own = [], [], GpuProgram.bind
+
+    def bind(program: GpuProgram, *arguments: Any, **named: Any) -> Any:
+        bound.append(own(program, *arguments, **named))
+        return bound[-1]
+
+    monkeypatch.setattr(Room, "check", lambda _, needed, host, who, what: checked.append(needed - host))
+    monkeypatch.setattr(GpuProgram, "bind", bind)
+    *_, last = run(family, options={"grad": grad})
+    assert last["event"] == "result", last
+    assert checked == [bound[0].made_bytes]
 
 
 def test_side_a_of_a_comparison_takes_turns_with_ours(fake_cuda: Any) -> None:

@@ -15,7 +15,7 @@ from explorer.compiler.options import VALUES, Options
 from tests.compiler.by_form.facts import FACTS
 from tests.compiler.by_form.forms import FORMS
 from tests.compiler.by_form.set_forms import SET_FORMS
-from tests.compiler.by_form.set_structures import MAPPED
+from tests.compiler.by_form.set_structures import CROSSED_BAG, CROSSED_LAYER, CROSSED_MATRIX, MAPPED
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*ROOT.glob("examples/*/*.emb"), *ROOT.glob("tests/zoo/*.emb")])
@@ -23,8 +23,11 @@ CORPUS = {path.stem: path.read_text() for path in FILES}
 CORPUS |= {f"fact: {name}": fact.text for name, fact in FACTS.items()}
 CORPUS |= {name: form.text for name, form in FORMS.items() if "einsum" in form.text}
 CORPUS |= {name: form.text for name, form in SET_FORMS.items() if form.header == MAPPED or "edge_softmax" in form.text}
+CORPUS |= {
+    name: form.text for name, form in SET_FORMS.items() if form.header in (CROSSED_BAG, CROSSED_LAYER, CROSSED_MATRIX)
+}
 TOKEN = re.compile(r"\"[^\"\n]*\"|[A-Za-z_]\w*|[0-9.]+(?:[eE][+-]?\d+)?|//|[-+*/]=?|\s+|.")
-OPERATORS = ("+", "-", "*", "/", "@", "//", "+=", "-=", "*=", "/=", "=", ".", ",", ":")
+OPERATORS = ("+", "-", "*", "/", "@", "//", "%", "+=", "-=", "*=", "/=", "=", ".", ",", ":")
 CALLS = ("sum", "max", "min", "mean", "prod", "norm", "softmax", "concat", "dot", "repeat", "transpose", *FUNCTIONS)
 NUMBERS = ("0", "1", "2", "3", "7", "33", "-1", "0.5", "1e-30", "1e38", "1e999", "65536", "2147483648", "1" * 40)
 UNICODE = ("é", "\u200b", "\u202e", "\u2028", "\ufeff", "𝛼", "\0", "\x85", "\t", "\r", "’", "−", "０", "ﬁ", "😀")

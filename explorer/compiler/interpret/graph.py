@@ -7,7 +7,6 @@ An axis has length 1 where the value does not depend on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 
 import numpy as np
 
@@ -68,10 +67,12 @@ class _Evaluation:
         self.sizes: dict[str, int] = {}  # of the sets that maps of paths lead to
         for entry in graph.maps:
             if entry.paths:
-                count = entry.count(prod(self.rows(each)[0] for each in factors(graph, entry)))
+                count = entry.count([self.rows(each)[0] for each in factors(graph.maps, entry)])
                 known = self.counts.get(entry.codomain, 0)  # a table may have more rows than are picked
                 self.sizes[entry.codomain] = max(count, known, self.sizes.get(entry.codomain, 0))
-        self.maps |= {entry.name: self.product(entry) for entry in graph.maps if entry.paths}
+        for entry in graph.maps:  # some of them lead on from computed ones before them
+            if entry.paths:
+                self.maps[entry.name] = self.product(entry)
         self.arrays: dict[str, Number] = {}
         read = {value.operator.tensor for value in graph.values if isinstance(value.operator, g.Gather)}
         for tensor in graph.tensors:
@@ -126,10 +127,9 @@ class _Evaluation:
 
     def product(self, entry: g.IndexMap) -> Number:
         """Where several paths of maps lead, as one number for each row of the set that they leave."""
-        sizes = [self.rows(each)[0] for each in factors(self.graph, entry)]
-        ends = np.broadcast_arrays(*(self.follow(path, entry.domain) for path in entry.paths))
-        rows = entry.compute(np.ravel_multi_index(tuple(ends), sizes))
-        return rows.reshape(self.rows(entry.domain))
+        sizes = [self.rows(each)[0] for each in factors(self.graph.maps, entry)]
+        ends = [self.follow(path, entry.domain).astype(np.int64) for path in entry.paths]
+        return entry.lead(ends, sizes).reshape(self.rows(entry.domain))
 
     def evaluate(self, value: g.Value) -> Number:
         arrays = self.arrays

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.ir.graph import Gather, Graph, IndexMap, Tensor
+from explorer.compiler.ir.index_functions import MOST_ROWS, too_many
 from explorer.compiler.ir.index_sets import as_they_tell, is_given, is_of_fact
 
 BATCH = ("batch",)
@@ -51,7 +52,9 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Any], negatives: int = 0) ->
             _check_ids(entry, ids, tables.get(entry.codomain, ""), sizes.get(entry.codomain))
             rows[entry.name] = sizes.get(entry.codomain, int(ids.max(initial=-1)) + 1)
         elif entry.computed:
-            wanted = entry.count(rows[entry.paths[0].rpartition(".")[2]])
+            wanted = entry.count([rows[path.rpartition(".")[2]] for path in entry.paths])
+            if wanted > MOST_ROWS:
+                raise InputsError(too_many(entry.name, wanted))
             if wanted > sizes.get(entry.codomain, wanted):
                 table = tables[entry.codomain]
                 message = f"{entry.name} leads to {wanted:,} rows, but {table} has {sizes[entry.codomain]:,}."

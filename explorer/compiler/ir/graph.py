@@ -9,19 +9,17 @@ itself is its identity: `feature[node]` on nodes is each node's own row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from operator import add, floordiv, mod, mul, sub
+from math import prod
 from string import ascii_lowercase
-from typing import Any, TypeVar
 
 from explorer.compiler.frozen import dataclass, replace
+from explorer.compiler.ir.index_functions import Ids, Steps, rows_for, take, widens, written
 from explorer.compiler.ir.node import Extent, Line, Node, VerificationError, merge, once
 from explorer.compiler.options import USUAL_EDGES
 
 Shape = tuple[Extent, ...]
-Ids = TypeVar("Ids", bound=Any)
-"""Whole numbers: an array of NumPy, or a tensor of PyTorch."""
 
 REDUCTIONS = ("sum", "mean", "max", "min", "product", "norm1", "norm2")
 
@@ -62,19 +60,6 @@ class Tensor(Node):
     storage: str = "f32"
 
 
-STEPS: Mapping[str, Callable[[Any, int], Any]] = {"//": floordiv, "%": mod, "*": mul, "+": add, "-": sub}
-"""What may be computed of ids, with a number; as Python does it, so that a remainder is not negative."""
-
-
-def written(ids: str, computed: Sequence[tuple[str, int]]) -> str:
-    """What is computed of ids as one writes it: `(idx * 31 + 7) % 1000`."""
-    before = ""
-    for operator, number in computed:
-        ids = f"({ids})" if before in ("+", "-") and operator not in ("+", "-") else ids
-        ids, before = f"{ids} {operator} {number}", operator
-    return ids
-
-
 @dataclass(frozen=True, kw_only=True)
 class IndexMap(Node):
     """`map h: batch -> entity`: an index array over the domain with values in the codomain.
@@ -82,8 +67,8 @@ class IndexMap(Node):
     `map r_t: batch -> relation_by_entity = r, t` is several paths of maps as one: it leads to the product of the sets
     that they lead to, whose elements are numbered in row-major order, as the rows of a tensor over them.
 
-    `map idx_div_100: entry -> quotient = idx // 100` is what is computed of the one path's ids, `STEPS` with whole
-    numbers one after another, as for a hash: `(idx * 31 + 7) % 1000`.
+    `map idx_div_100: entry -> quotient = idx // 100` is what is computed of the path's ids, as for a hash:
+    `(idx * 31 + 7) % 1000`; of several paths' it is one number, `h + t`, and no row of a product.
 
     `map t: negative -> entity sharing 1024` has one list for so many of the containers in a row, as a run gives it:
     [chunks, negatives]. Programs read it as one of each, [batch, negatives]."""
@@ -92,29 +77,27 @@ class IndexMap(Node):
     domain: str
     codomain: str
     paths: tuple[str, ...] = ()
-    computed: tuple[tuple[str, int], ...] = ()  # one of STEPS, each with its number
+    computed: Steps = ()
     sharing: int = 1
 
     @property
     def widens(self) -> bool:
         """Whether what is computed may need 64 bits on the way."""
-        return any(operator in ("+", "-", "*") for operator, _ in self.computed)
+        return widens(self.computed)
 
-    def compute(self, ids: Ids) -> Ids:
-        """What is computed of the path's ids, of 64 bits where it `widens`; they themselves where nothing is."""
-        for operator, number in self.computed:
-            ids = STEPS[operator](ids, number)
-        return ids
+    def lead(self, ids: Sequence[Ids], sizes: Sequence[int]) -> Ids:
+        """Where several paths lead as one, of the ids that each leads to and how many there are of these: what is
+        computed of them, which are of 64 bits where it `widens`, or a row of the product."""
+        if self.computed:
+            return take(ids, self.computed)
+        first, *others = ids
+        for each, size in zip(others, sizes[1:], strict=True):
+            first = first * size + each
+        return first
 
-    def count(self, rows: int) -> int:
-        """How many elements such ids may be of, where the path leads to so many."""
-        highest = rows - 1
-        for operator, number in self.computed:
-            if operator == "%":
-                highest, rows = number - 1, number
-            elif rows:  # of none there is none
-                highest = STEPS[operator](highest, number)
-        return max(0, highest + 1)
+    def count(self, sizes: Sequence[int]) -> int:
+        """How many elements it may lead to, where each of its paths leads to so many."""
+        return rows_for(sizes, self.computed) if self.computed else prod(sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,7 +378,7 @@ def print_graph(graph: Graph) -> tuple[Line, ...]:
 
 
 def _print_map(entry: IndexMap) -> str:
-    made = written(", ".join(entry.paths), entry.computed)
+    made = written(entry.paths, entry.computed) if entry.computed else ", ".join(entry.paths)
     product = f" = {made}" if entry.paths else ""
     sharing = f" sharing {entry.sharing}" if entry.sharing > 1 else ""
     return f"  map {entry.name}: {entry.domain} -> {entry.codomain}{sharing}{product}"

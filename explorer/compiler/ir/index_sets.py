@@ -8,7 +8,6 @@ without asking each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import prod
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
@@ -73,6 +72,18 @@ def is_given(entry: IndexMap) -> bool:
     return entry.codomain != "unit" and not containment(entry) and not entry.paths
 
 
+def shared_by(maps: Iterable[IndexMap], entry: IndexMap) -> int:
+    """How many facts in a row have the same ids along one of a graph's maps: of computed ids, as many as have the same
+    along all that they are computed of."""
+    known = {each.name: each.sharing for each in maps}
+    return min((known.get(path.split(".")[0], 1) for path in entry.paths), default=entry.sharing)
+
+
+def given_over(graph: Graph, index_set: str) -> str:
+    """A map of a run's data that leads from a set."""
+    return next(entry.name for entry in graph.maps if is_given(entry) and entry.domain == index_set)
+
+
 def as_they_tell(maps: Iterable[IndexMap]) -> list[IndexMap]:
     """Maps in an order in which each may be checked: lists that facts share, behind what tells how many facts there
     are, and those that follow from others last."""
@@ -84,9 +95,9 @@ def is_of_fact(entry: IndexMap) -> bool:
     return entry.domain in CONTAINERS or entry.domain in CONTAINERS.values()
 
 
-def factors(graph: Graph, entry: IndexMap) -> tuple[str, ...]:
-    """The sets of which a map of several paths leads to the product: that of each path's end."""
-    codomains = {known.name: known.codomain for known in graph.maps}
+def factors(maps: Iterable[IndexMap], entry: IndexMap) -> tuple[str, ...]:
+    """The set that each path of a map leads to, among a graph's maps; one of several leads to their product."""
+    codomains = {known.name: known.codomain for known in maps}
     return tuple(entry.domain if path == entry.domain else codomains[path.split(".")[-1]] for path in entry.paths)
 
 
@@ -95,7 +106,7 @@ def with_products(graph: Graph, counts: Mapping[str, int]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for entry in graph.maps:
         if entry.paths:
-            count = entry.count(prod(counts[each] for each in factors(graph, entry)))
+            count = entry.count([counts[each] for each in factors(graph.maps, entry)])
             known = counts.get(entry.codomain, 0) if entry.computed else 0  # a table may have more rows than are picked
             sizes[entry.codomain] = max(count, known, sizes.get(entry.codomain, 0))
     return {**counts, **sizes}

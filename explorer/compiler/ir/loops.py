@@ -31,6 +31,7 @@ class Buffer(Node):
     kind: str
     extents: tuple[Extent, ...]
     storage: str = "f32"
+    sharing: int = 1  # of ids, how many rows one after another are the same
 
     @property
     def type(self) -> str:
@@ -39,9 +40,11 @@ class Buffer(Node):
 
     @property
     def declared(self) -> str:
-        """`E[entity, D]`, with what it is stored in where that is not 32 bits: `T[row, D]: bf16`."""
+        """`E[entity, D]`, with what it is stored in where that is not 32 bits: `T[row, D]: bf16`, and how many rows are
+        the same: `t[B, 16] sharing 1024`."""
         stored = f": {self.storage}" if self.storage != "f32" else ""
-        return f"{element(self.name, self.extents)}{stored}"
+        sharing = f" sharing {self.sharing}" if self.sharing > 1 else ""
+        return f"{element(self.name, self.extents)}{stored}{sharing}"
 
     @property
     def element_bytes(self) -> int:

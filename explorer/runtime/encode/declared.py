@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
+from explorer.compiler.ir.index_functions import MOST_ROWS
 from explorer.compiler.ir.index_sets import factors, is_given, is_of_fact
 from explorer.compiler.ir.set_maps import graph_maps, listed_in
 from explorer.runtime.data.graphs import DeclaredMap, RelationalGraph
 from explorer.runtime.data.triples import Ids, InputError
 from explorer.runtime.encode.graph import MEMORY_LIMIT, Encodings, encode
+from explorer.runtime.encode.products import product_ids
 
 DRAWN = 1_000
 """The elements of a set that no data has, as times or users: ids of it are drawn."""
@@ -73,28 +76,24 @@ def encoded(data: RelationalGraph, graph: Graph, limit: int = MEMORY_LIMIT) -> E
 def made_maps(graph: Graph, maps: Mapping[str, Ids], counts: Mapping[str, int]) -> dict[str, Ids]:
     """The maps that are computed of ids, by name. `maps` are the data's, `counts` the sizes of the sets that these lead
     from."""
-    return {entry.name: made_map(entry, maps, counts) for entry in graph.maps if entry.computed}
+    return {entry.name: made_map(graph.maps, entry, maps, counts) for entry in graph.maps if entry.computed}
 
 
-def made_map(entry: IndexMap, maps: Mapping[str, Ids], counts: Mapping[str, int]) -> Ids:
-    """The ids that are computed of those of a path of maps, or of each element's own number."""
-    (path,) = entry.paths
-    ids = np.arange(counts[entry.domain], dtype=np.int32)
-    for step in path.split("."):
-        ids = ids if step == entry.domain else maps[step][ids]
-    return np.ascontiguousarray(entry.compute(ids.astype(np.int64)), dtype=np.int32)
+def made_map(entries: Sequence[IndexMap], entry: IndexMap, maps: Mapping[str, Ids], counts: Mapping[str, int]) -> Ids:
+    """The ids that a map among `entries` computes of those of paths of maps, or of each element's own number. Raises
+    InputError where they need more than 32 bits."""
+    every = np.arange(counts[entry.domain], dtype=np.int32)
+    return np.ascontiguousarray(product_ids(entries, entry, maps, counts, every), dtype=np.int32)
 
 
 def made_sizes(maps: Sequence[IndexMap], counts: Mapping[str, int]) -> dict[str, int]:
     """How many elements the sets have that computed ids lead to: as many as there may be such ids, or more where
     `counts` says so."""
-    leads_to = {entry.name: entry.codomain for entry in maps}
     sizes: dict[str, int] = {}
     for entry in maps:
         if entry.computed:
-            end = entry.paths[0].rpartition(".")[2]
-            count = max(entry.count(counts[leads_to.get(end, end)]), counts.get(entry.codomain, 0))
-            sizes[entry.codomain] = max(count, sizes.get(entry.codomain, 0))
+            count = entry.count([counts[each] for each in factors(maps, entry)])
+            sizes[entry.codomain] = max(count, counts.get(entry.codomain, 0), sizes.get(entry.codomain, 0))
     return sizes
 
 
@@ -122,14 +121,29 @@ def least(ids: Ids) -> int:
 
 def read_off(inputs: Mapping[str, Any], graph: Graph, told: Mapping[str, int] | None = None) -> dict[str, int]:
     """The sizes of sets that are `told`, or that the given tensors have rows for; of a set over which there is none, as
-    many elements as the tables of their quotients are for, `T[e.when // 24]`."""
+    many elements as the tables of what is computed of it are for, `T[e.when // 24]`."""
     known = dict(told or {})
     for tensor in graph.tensors:
         if tensor.name in inputs:
             known.update(zip(tensor.sets, np.shape(inputs[tensor.name]), strict=False))
     spanned: dict[str, int] = {}
     for entry in graph.maps:
-        if [operator for operator, _ in entry.computed] == ["//"] and entry.codomain in known:
-            (end,), ((_, number),) = factors(graph, entry), entry.computed
-            spanned[end] = max(known[entry.codomain] * number, spanned.get(end, 0))
+        if entry.computed and entry.codomain in known:
+            for end, count in _most(entry, factors(graph.maps, entry), known).items():
+                spanned[end] = max(count, spanned.get(end, 0))
     return {**spanned, **known}
+
+
+def _most(entry: IndexMap, ends: Sequence[str], known: Mapping[str, int]) -> dict[str, int]:
+    """How many elements the one end of a computed map that is not known has at most, for all ids to be of the known
+    rows that the map leads to; nothing where several are not known, or any number would do."""
+    unknown, rows = {*ends} - known.keys(), known[entry.codomain]
+    if len(unknown) != 1:
+        return {}
+    (end,) = unknown
+
+    def wanted(count: int) -> int:
+        return entry.count([known.get(each, count) for each in ends])
+
+    most = bisect_right(range(MOST_ROWS + 1), rows, key=wanted) - 1
+    return {end: most} if 0 <= most < MOST_ROWS else {}

@@ -106,6 +106,7 @@ def graph_of(inputs: Mapping[str, Any], graph: Graph, told: Mapping[str, int] | 
     found = between(inputs, known, graph, RelationalGraph("inputs", "inputs", 0, etypes, 0, src, dst, etype, NO_IDS))
     for name, ids in found.arrays().items():
         check_ids(name, ids, found.sizes[found.domains[name][1]])
+    known = read_off(inputs, graph, {**(told or {}), **found.sizes})
     return replace(found, declared=declared_maps(graph, inputs, found.sizes, known))
 
 

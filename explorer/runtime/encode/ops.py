@@ -98,7 +98,7 @@ class EncodedLists:
         self.counts |= made_sizes(sets.maps, self.counts)
         for entry in sets.computed:
             with self._timed(f"{entry.codomain} of each {entry.domain}") as found:
-                self.maps[entry.name] = made_map(entry, self.maps, self.counts)
+                self.maps[entry.name] = made_map(sets.maps, entry, self.maps, self.counts)
                 found.append(f"of {self.counts[entry.codomain]:,} that there may be")
 
     def _placed(self, declared: DeclaredMap) -> Ids:
@@ -176,7 +176,8 @@ def encode_inputs(
         lists = first.lists
     else:
         lists = sparse_from(inputs, graph.name, "given", known.get(sets.picked))
-    declared = declared_maps(graph, inputs, own_counts(sets, lists, beside), known)
+    own = own_counts(sets, lists, beside)
+    declared = declared_maps(graph, inputs, own, read_off(inputs, graph, own))
     encoded = EncodedLists(sets, lists, declared, tuple(beside))
     tensors = with_upstream(graph, inputs, upstream)
     return program_inputs(graph, program, encoded, tensors), lambda result, gradients: finish(

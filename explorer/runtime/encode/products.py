@@ -1,4 +1,5 @@
-"""The maps into products of sets that a backward pass adds, as arrays: they follow from the maps of a run's data.
+"""The maps into products of sets that a backward pass adds, and those that are computed of ids, as arrays: they follow
+from the maps of a run's data.
 
 A tensor over several sets, `mu[ntype, etype]`, is picked by several maps at once; its rows, numbered in row-major
 order, are the elements of the product, and a number of a row is what its gradient is summed by.
@@ -6,32 +7,30 @@ order, are the elements of the product, and a number of a row is what its gradie
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from typing import Any, TypeVar
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.index_functions import Ids, too_many
 from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, count_name, factors, with_products
 from explorer.runtime.data.triples import MAX_COUNT, InputError
 from explorer.runtime.encode.graph import segments
 
-Ids = TypeVar("Ids", bound=Any)
-"""Whole numbers, an array of NumPy or a tensor of PyTorch."""
 
-
-def product_ids(graph: Graph, entry: IndexMap, maps: Mapping[str, Ids], counts: Mapping[str, int], every: Ids) -> Ids:
-    """Where a map of several paths leads from each element of its domain, of which `every` has the numbers 0, 1, ...
+def product_ids(
+    entries: Sequence[IndexMap], entry: IndexMap, maps: Mapping[str, Ids], counts: Mapping[str, int], every: Ids
+) -> Ids:
+    """Where a map of several paths, or one that is computed of ids, leads from each element of its domain, of which
+    `every` has the numbers 0, 1, ...; it is one of a graph's `entries`.
 
     `maps` hold the data's maps, flat, `counts` the sizes of the sets. Raises InputError for a product of more elements
-    than an index of 32 bits tells apart.
+    than an index of 32 bits tells apart, and for computed ids that such an index cannot hold.
     """
-    count = with_products(graph, counts)[entry.codomain]
-    sets = factors(graph, entry)
-    if count > MAX_COUNT:
-        sizes = " times ".join(f"{counts[each]:,} ({each})" for each in sets)
-        raise InputError(f"a tensor over {sizes} has {count:,} rows, more than an index of 32 bits can tell apart")
-    starts = {known.name: known.domain for known in graph.maps}
+    sizes = [counts[each] for each in factors(entries, entry)]
+    check_count(entry, factors(entries, entry), counts)
+    starts = {known.name: known.domain for known in entries}
 
     def follow(path: str) -> Ids:
         rows, at = every, entry.domain
@@ -41,13 +40,23 @@ def product_ids(graph: Graph, entry: IndexMap, maps: Mapping[str, Ids], counts: 
             if starts[step] == CONTAINERS.get(at):
                 rows = rows // max(1, counts[at] // max(1, counts[starts[step]]))
             rows, at = maps[step][rows], ""
-        return rows
+        ids: Ids = _wide(rows) if entry.widens else rows
+        return ids
 
-    first, *others = map(follow, entry.paths)
-    for ids, index_set in zip(others, sets[1:], strict=True):
-        first = first * counts[index_set] + ids
-    computed: Ids = entry.compute(_wide(first) if entry.widens else first)
-    return computed
+    found: Ids = entry.lead([follow(path) for path in entry.paths], sizes)
+    return found
+
+
+def check_count(entry: IndexMap, sets: Sequence[str], counts: Mapping[str, int]) -> None:
+    """Raises InputError where a map whose paths lead to these sets may lead to more elements than an index of 32 bits
+    tells apart."""
+    count = entry.count([counts[each] for each in sets])
+    if count <= MAX_COUNT:
+        return
+    if entry.computed:
+        raise InputError(too_many(entry.name, count))
+    sizes = " times ".join(f"{counts[each]:,} ({each})" for each in sets)
+    raise InputError(f"a tensor over {sizes} has {count:,} rows, more than an index of 32 bits can tell apart")
 
 
 def _wide(ids: Any) -> Any:
@@ -67,7 +76,7 @@ def product_arrays(
         if not entry.paths or not any(name in read for name in names):
             continue
         every = np.arange(counts[entry.domain], dtype=np.int32)
-        found = segments(product_ids(graph, entry, maps, counts, every), sizes[entry.codomain])
+        found = segments(product_ids(graph.maps, entry, maps, counts, every), sizes[entry.codomain])
         arrays |= dict(zip(names, (found.ptr, every if found.order is None else found.order), strict=True))
         arrays[str(count_name(entry.codomain))] = sizes[entry.codomain]
     return arrays

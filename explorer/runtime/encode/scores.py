@@ -94,12 +94,13 @@ def encode(graph: Graph, program: object, inputs: Mapping[str, Any]) -> Encoding
     arrays: dict[str, Any] = {
         str(names.counts[index_set]): count for index_set, count in counts.items() if index_set in names.counts
     }
-    arrays |= computed_ids(graph, inputs)
+    made = computed_ids(graph, inputs)
+    arrays |= made
     steps = []
     for entry, (ends, order) in _inverted(graph, names):
         if {ends, order} & read:
             began = perf_counter()
-            found = segments(_ids(graph, entry, inputs, counts), counts[entry.codomain])
+            found = segments(_ids(graph, entry, {**inputs, **made}, counts), counts[entry.codomain])
             arrays[ends] = found.ptr
             arrays[order] = _in_order(counts[entry.domain]) if found.order is None else found.order
             ms = (perf_counter() - began) * 1e3
@@ -119,7 +120,7 @@ def computed_ids(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Ids]:
 def _ids(graph: Graph, entry: IndexMap, inputs: Mapping[str, Any], counts: Mapping[str, int]) -> Ids:
     """Where a map leads from each element of its domain."""
     if entry.paths:
-        return product_ids(graph, entry, _flat_maps(graph, inputs), counts, _in_order(counts[entry.domain]))
+        return product_ids(graph.maps, entry, _flat_maps(graph, inputs), counts, _in_order(counts[entry.domain]))
     return np.ascontiguousarray(inputs[entry.name], dtype=np.int32).reshape(-1)
 
 

@@ -3,8 +3,9 @@ and the sizes of sets."""
 
 from __future__ import annotations
 
-from explorer.compiler.ir.graph import Graph, IndexMap, written
-from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors
+from explorer.compiler.ir.graph import Graph, IndexMap
+from explorer.compiler.ir.index_functions import written
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors, given_over
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.export.plan import Plan, Program
 
@@ -35,10 +36,15 @@ def _computed(graph: Graph, read: set[str], inverted: list[IndexMap]) -> list[In
 
 
 def _steps(graph: Graph, entry: IndexMap) -> list[str]:
-    (path,) = entry.paths
     array = f'made.arrays["{entry.name}"]'
-    ids = _along(graph, entry.domain, path)
-    ids = f"({written(f'{ids}.long()', entry.computed)}).int()" if entry.widens else written(ids, entry.computed)
+    paths = [_along(graph, entry.domain, path) for path in entry.paths]
+    several = len(paths) > 1 and entry.domain in CONTAINERS  # of some of these each is a row, of others an element
+    paths = [f"{path}.reshape(-1)" for path in paths] if several else paths
+    ids = written(paths, entry.computed)
+    if entry.widens:
+        ids = f"({written([f'{path}.long()' for path in paths], entry.computed)}).int()"
+    if several:
+        ids += f'.reshape(made.arrays["{given_over(graph, entry.domain)}"].shape)'
     return [f'if "{entry.name}" not in made.arrays:', f"    {array} = {ids}"]
 
 
@@ -46,7 +52,7 @@ def _inverted(graph: Graph, entry: IndexMap, names: SetNames) -> list[str]:
     ends, order = names.inverses[entry.name]
     product = _is_product(entry)
     ids = _product(graph, entry) if product else f'made.arrays["{entry.name}"]'
-    sets = factors(graph, entry) if product else (entry.codomain,)
+    sets = factors(graph.maps, entry) if product else (entry.codomain,)
     sizes = ", ".join(f'counts["{each}"]' for each in sets)
     return [f'made.invert({ids}, ({sizes}{"," * (len(sets) == 1)}), "{ends}", "{order}")']
 
@@ -59,7 +65,7 @@ def _is_product(entry: IndexMap) -> bool:
 def _product(graph: Graph, entry: IndexMap) -> str:
     """Where a map of several paths leads from each element of its domain: to rows numbered in row-major order."""
     first, *others = (f"{_along(graph, entry.domain, path)}.reshape(-1)" for path in entry.paths)
-    for ids, index_set in zip(others, factors(graph, entry)[1:], strict=True):
+    for ids, index_set in zip(others, factors(graph.maps, entry)[1:], strict=True):
         first = f'({first}) * counts["{index_set}"] + {ids}'
     return first
 
@@ -92,7 +98,7 @@ def extents_text(plan: Plan) -> str:
     for graph in (plan.graph, plan.derived_graph):
         sizes = {each: f'counts["{each}"]' for each, _ in _set_extents(graph)}
         for entry in filter(_is_product, graph.maps):
-            sizes[entry.codomain] = " * ".join(sizes[each] for each in factors(graph, entry))
+            sizes[entry.codomain] = " * ".join(sizes[each] for each in factors(graph.maps, entry))
         names = SetNames.of(graph).counts
         for each, size in sizes.items():
             known |= {str(names[each]): size, ends_of(each): f"{size} + 1"}

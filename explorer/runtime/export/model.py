@@ -109,7 +109,9 @@ def _maps_of_the_text(plan: Plan) -> dict[str, object]:
     graph = plan.graph
     declared = [(entry.name, entry.domain, entry.codomain, plural(entry.domain)) for entry in declared_in(graph)]
     computed = [
-        (entry.name, factors(graph, entry)[0], entry.codomain, entry.computed) for entry in graph.maps if entry.computed
+        (entry.name, factors(graph.maps, entry), entry.codomain, entry.computed)
+        for entry in graph.maps
+        if entry.computed
     ]
     found: dict[str, Sequence[tuple[object, ...]]] = {"declared": declared, "computed": computed}
     return {field: _calls(MAPS[field], rows) for field, rows in found.items() if rows}

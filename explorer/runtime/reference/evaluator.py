@@ -336,7 +336,7 @@ class Evaluator:
         return self.kept(pick(table.data, tuple(ids)))
 
     def binary(self, kind: ast.operator, left: Binding, right: Binding) -> Binding:
-        """`left kind right`; of two numbers, a number, of an index and a number the ids that are computed."""
+        """`left kind right`; of two numbers, a number, of an index and a number, or of two, ids."""
         if isinstance(kind, ast.MatMult):
             return self.kept(functions.product(self.array(left), self.array(right), self.lead))
         if isinstance(kind, ast.Pow) and isinstance(right, Number) and not isinstance(left, Number):
@@ -349,8 +349,9 @@ class Evaluator:
             number: Number = function(left, right)
             return number
         left, right = number_last(left, right)
-        if isinstance(left, Index) and isinstance(right, int):
-            return Index(function(left.ids.astype(np.int64), right))
+        if isinstance(left, Index) and isinstance(right, int | Index):
+            other = right if isinstance(right, int) else right.ids.astype(np.int64)
+            return Index(function(left.ids.astype(np.int64), other))
         x, y = functions.align(self.array(left), self.array(right), self.lead)
         return self.kept(function(x, y))
 

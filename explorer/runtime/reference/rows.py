@@ -330,8 +330,9 @@ class RowEvaluator(Evaluator):
         """A product with matrices that many rows share takes them one after another; `i // M` and the like are of the
         set of the tensor that they index."""
         left, right = number_last(left, right)
-        if isinstance(left, Element) and isinstance(right, int):
-            return Element(OPERATORS[type(kind)](self.numbers_of(left).astype(np.int64), right), COMPUTED, False)
+        if isinstance(left, Element) and isinstance(right, int | Element):
+            other = right if isinstance(right, int) else self.numbers_of(right).astype(np.int64)
+            return Element(OPERATORS[type(kind)](self.numbers_of(left).astype(np.int64), other), COMPUTED, False)
         if isinstance(kind, ast.MatMult):
             for matrices, other, product in ((right, left, _times_matrices), (left, right, _matrices_times)):
                 if isinstance(matrices, Rows) and not isinstance(other, Rows) and len(matrices.ids[0]):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.module import Module
@@ -31,11 +32,12 @@ MEMINFO = Path("/proc/meminfo")
 @dataclass(frozen=True)
 class Room:
     """The bytes that a run's arrays may take on its target, in words too, and on the host, which draws and checks
-    them."""
+    them; `on` is the target."""
 
     target: int
     host: int
     shown: str
+    on: TargetName = "cpu"
 
     @property
     def least(self) -> int:
@@ -61,8 +63,8 @@ def room_for(on: TargetName, memory: int | None) -> Room:
     if target.free_bytes is not None:
         there, of = target.free_bytes(), f"that are free on {target.title}"
     if memory is not None and memory <= there:
-        return Room(memory, host, f"the limit of {gib(memory)}")
-    return Room(there, host, f"the {gib(there)} {of}")
+        return Room(memory, host, f"the limit of {gib(memory)}", on)
+    return Room(there, host, f"the {gib(there)} {of}", on)
 
 
 def free_bytes() -> int:
@@ -83,30 +85,35 @@ def free_bytes() -> int:
 
 def check_memory(
     graph: Graph,
-    program: Kernel | Module,
+    compilation: Compilation,
     counts: Mapping[str, int],
     on: str,
     remedy: str,
     room: Room,
     structure_bytes: int = 0,
 ) -> int:
-    """The bytes that the tensors, the structure and what kernels make take together. Raises InputError where there is
-    no room for them.
+    """The bytes that the tensors, the structure and what loops make take together. Raises InputError where there is no
+    room for them, on a GPU with what its kernels make in place of that.
 
     `counts` are the sizes of the graph's sets, `on` names the data, `remedy` is what to try."""
+    program = compilation.stages["loops"].program
+    assert isinstance(program, Kernel | Module)
     shapes = {tensor.name: tensor_shape(graph, tensor, counts) for tensor in graph.tensors}
     # What is stored in less is drawn and checked in float32, and what is rounded stays beside until that is told.
     held = {tensor.name: 8 if tensor.storage in ROUNDED else 4 for tensor in graph.tensors}
     sizes = {name: held[name] * prod(shape) for name, shape in shapes.items()}
     kept = liveness.kept_to_the_end(program)
-    made = liveness.peak_bytes(kernels_of(program), kept, extents_of(graph, program, counts))
+    extents = extents_of(graph, program, counts)
+    made = liveness.peak_bytes(kernels_of(program), kept, extents)
+    taken = TARGETS[room.on].taken
+    there = made if taken is None else taken(compilation, extents)
     given = structure_bytes + sum(sizes.values())
     largest = max(sizes, key=lambda name: sizes[name])
     what = (
-        f"{gib(made)} are made in the run, and of its tensors the largest, {largest}{list(shapes[largest])}, takes"
+        f"{gib(there)} are made in the run, and of its tensors the largest, {largest}{list(shapes[largest])}, takes"
         f" {gib(sizes[largest])}; try {remedy}"
     )
-    room.check(made + given, given, f"the {graph.family} on {on}", what)
+    room.check(there + given, given, f"the {graph.family} on {on}", what)
     return made + given
 
 

@@ -124,7 +124,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     counts = {str(count_name(name)): encodings.counts[name] for name in (*data.sizes, *PAIRS)}
     compilation = compile_request(request, counts, data.name)
     graph, module = programs(compilation)
-    total = check_memory(graph, module, encodings.counts, data.name, "smaller dimensions or a smaller graph", room)
+    total = check_memory(graph, compilation, encodings.counts, data.name, "smaller dimensions or a smaller graph", room)
     yield progress("drawing the features and the parameters", 3, STEPS)
     drawn = draw_tensors(graph, encodings.counts, request.seed)
     tensors = as_stored(graph, drawn)

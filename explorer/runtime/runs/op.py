@@ -144,7 +144,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
     further = sum(3 * counts[entry.domain] for entry in (*sets.computed, *declared_in(graph)))
     further += sum(5 * counts[home.domain] for home, _ in listed_in(graph)[1:])
     structure_bytes = 4 * (2 * lists.num_rows + 5 * lists.num_entries + further)
-    total = check_memory(graph, program, counts, lists.name, REMEDY, room, structure_bytes)
+    total = check_memory(graph, compilation, counts, lists.name, REMEDY, room, structure_bytes)
     encoded = encoded_with_drawn(graph, lists, request.seed)
     yield progress("drawing the tables and the parameters", 3, STEPS)
     drawn = draw_tensors(graph, encoded, request.seed)

@@ -41,6 +41,9 @@ class Target:
     missing: Callable[[], str] = lambda: ""
     free_bytes: Callable[[], int] | None = None
     """What its own memory has left, where it has its own."""
+    taken: Callable[[Compilation, Mapping[Any, int]], int] | None = None
+    """The bytes that what its kernels make takes, where extents have these sizes; None where its kernels are the loops.
+    """
     device: Callable[[], str] = lambda: ""
     """What its times are of: "" for what is the same on every computer."""
     made: Callable[[], int] = lambda: 0
@@ -124,6 +127,12 @@ def _no_gpu() -> str:
     return device.missing()
 
 
+def _taken_on_gpu(compilation: Compilation, extents: Mapping[Any, int]) -> int:
+    from explorer.runtime.targets.gpu.program import GpuProgram
+
+    return GpuProgram.of_stage(compilation, "cuda").made_bytes(extents)
+
+
 def _free_on_gpu() -> int:
     from explorer.runtime.targets.gpu import device
 
@@ -152,6 +161,7 @@ TARGETS: dict[TargetName, Target] = {
         reads=frozenset({"repeat", "peers"}),
         missing=_no_gpu,
         free_bytes=_free_on_gpu,
+        taken=_taken_on_gpu,
         device=_gpu,
         made=_made_on_gpu,
     ),

@@ -15,10 +15,11 @@ from torch import nn
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.ir.graph import Graph, IndexMap
 from explorer.compiler.ir.graph import Tensor as Declared
-from explorer.compiler.ir.index_sets import is_given
+from explorer.compiler.ir.index_sets import factors, is_given
 from explorer.compiler.returned import as_returned
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode.layers import upstream_names
+from explorer.runtime.encode.products import check_count
 from explorer.runtime.torch.backward import BackwardPrograms
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.torch.device_ids import Checked
@@ -310,10 +311,9 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
 
 def _check_made(entry: IndexMap, graph: Graph, counts: dict[str, int], tables: Mapping[str, str]) -> None:
     """Whether tensors have a row for each id that may be computed of others."""
-    (path,), rows = entry.paths, counts.get(entry.codomain)
-    leads_to = {known.name: known.codomain for known in graph.maps}
-    end = path.rpartition(".")[2]
-    wanted = entry.count(counts[leads_to.get(end, end)])
+    sets, rows = factors(graph.maps, entry), counts.get(entry.codomain)
+    check_count(entry, sets, counts)
+    wanted = entry.count([counts[each] for each in sets])
     counts[entry.codomain] = wanted if rows is None else rows
     if rows is not None and rows < wanted:
         table = tables.get(entry.codomain, graph.name)

@@ -126,7 +126,7 @@ class Structure:
 
     def _inverse(self, graph: Graph, entry: IndexMap, counts: Mapping[str, int]) -> Inverse:
         count = with_products(graph, counts)[entry.codomain]
-        sizes = count, *(counts[each] for each in factors(graph, entry))  # which the tensors of a call may change
+        sizes = count, *(counts[each] for each in factors(graph.maps, entry))  # which the tensors of a call may change
         if entry.name not in self.inverses or self.made_for.get(entry.name, sizes) != sizes:
             ids = self._product(graph, entry, counts) if entry.paths else self.maps[entry.name]
             self.inverses[entry.name], self.made_for[entry.name] = inverse(ids, count), sizes
@@ -137,7 +137,9 @@ class Structure:
         steps = {step for path in entry.paths for step in path.split(".")} - {entry.domain}
         maps = {step: self.index(step, graph, counts).reshape(-1) for step in steps}
         every = torch.arange(counts[entry.domain], dtype=torch.int32, device=self.device)
-        return product_ids(graph, entry, maps, counts, every).to(torch.int32)  # computed ids may be wider on the way
+        return product_ids(graph.maps, entry, maps, counts, every).to(
+            torch.int32
+        )  # computed ids may be wider on the way
 
     def _owners(self, entry: IndexMap) -> Tensor:
         """The list that each entry of compressed lists is in."""

@@ -173,12 +173,12 @@ score Typed(h: entity, r: relation, t: entity):
     ),
     Snippet(
         "Ids of ids",
-        "i // M and i % M are maps of their own, made once; what they pick from names the sets that they lead to.",
+        "i // M, i % M and (A * h + t) % M are maps of their own, made once; what they pick from names their sets.",
         """dim D = 64, M = 1000
 
-op QR(b: bag of row):
-    param Q[quotient, D], R[remainder, D]
-    return sum(Q[i // M] * R[i % M] for i in b)
+score Crossed(h: entity, r: relation, t: entity):
+    param Q[quotient, D], R[remainder, D], C[cross, D]
+    return sum((Q[h // M] + R[h % M]) * C[(237 * t + r) % M])
 """,
     ),
     Snippet(

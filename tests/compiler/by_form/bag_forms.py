@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 Inputs = dict[str, Any]
-COUNTS = {"item": 5, "user": 3, "brand": 2, "hour": 4, "shop": 3, "half": 3, "bag": 4}
+COUNTS = {"item": 5, "user": 3, "brand": 2, "hour": 4, "shop": 3, "half": 3, "bag": 4, "cross": 7}
 LENGTHS = {"a": (2, 0, 3, 1), "b": (0, 0, 4, 2), "c": (1, 1, 0, 0)}
 D = 6
 
@@ -195,6 +195,18 @@ BAG_FORMS = {
         "return sum(Q[i // 2] for i in a) + sum(U[j] for j in b)",
         {"U": ("user", D), "Q": ("half", D)},
         each(lambda i, k: i["Q"][i["a_idx"][i["a"][k]] // 2].sum(0) + rows(i, "b", "U", k).sum(0)),
+    ),
+    "computed ids of a fact and of its bags' entries": form(
+        "op f(h: shop, a: bag of item, b: bag of user)",
+        "return sum(C[(3 * h + i) % 7] * T[i] for i in a) + sum(C[(j - 2 * h) % 7] for j in b)",
+        {"T": ("item", D), "C": ("cross", D)},
+        each(
+            lambda i, k: (
+                (i["C"][(3 * i["h"][k] + i["a_idx"][i["a"][k]]) % 7] * rows(i, "a", "T", k)).sum(0)
+                + i["C"][(i["b_idx"][i["b"][k]] - 2 * i["h"][k]) % 7].sum(0)
+            )
+        ),
+        {"h": ("bag", "shop")},
     ),
     "a score of facts with two bags": form(
         "score f(h: shop, a: bag of item, b: bag of user)",

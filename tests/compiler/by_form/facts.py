@@ -16,6 +16,7 @@ Array = Any
 Inputs = dict[str, Any]
 COUNTS = {"entity": 6, "relation": 3, "time": 4, "user": 5, "item": 7, "quotient": 3, "remainder": 2, "half": 2}
 COUNTS |= {"type": 3, "group": 2, "pair": 2, "hash": 4, "shifted": 7}
+COUNTS |= {"either": 11, "cross": 7, "couple": 18, "multiplied": 11, "sorted": 8, "apart": 5}
 BATCH = 4
 OWN = 3
 """How many a set of negatives has, where the header has one."""
@@ -142,6 +143,36 @@ FACTS = {
             i["Q"][(40503 * i["h"] + 11) % 4] * i["R"][i["r"]] * i["Q"][(40503 * i["t"] + 11) % 4] * i["S"][i["t"] + 1]
         ).sum(-1),
         ("h", "t"),
+    ),
+    "crossed ids": Fact(
+        "h: entity, r: relation, t: entity",
+        {"E": ("entity", 5), "S": ("either", 5), "C": ("cross", 5), "P": ("couple", 5), "M": ("multiplied",)},
+        "x = S[h + t] * C[(2654435761 * h + 40503 * t - 31 * r + 5) % 7] + C[(h - t) // 2 % 7] * E[t]\n"
+        "return M[h * r] * dot(x, P[h * 3 + r])",
+        lambda i: (
+            i["M"][i["h"] * i["r"]]
+            * (
+                (
+                    i["S"][i["h"] + i["t"]]
+                    * i["C"][(2654435761 * i["h"].astype(np.int64) + 40503 * i["t"] - 31 * i["r"] + 5) % 7]
+                    + i["C"][np.floor_divide(i["h"] - i["t"], 2) % 7] * i["E"][i["t"]]
+                )
+                * i["P"][i["h"] * 3 + i["r"]]
+            ).sum(-1)
+        ),
+        ("h", "t"),
+    ),
+    "crossed maps": Fact(
+        "h: entity, r: relation, t: entity",
+        {"S": ("either", 5), "K": ("sorted", 5), "A": ("apart", "relation", 5)},
+        "return dot(S[t + h] * K[h.kind + t], A[(t.kind - 2 * (h + 1)) % 5, r])",
+        lambda i: (
+            i["S"][i["t"] + i["h"]]
+            * i["K"][i["kind"][i["h"]] + i["t"]]
+            * i["A"][(i["kind"][i["t"]] - 2 * (i["h"] + 1)) % 5, i["r"]]
+        ).sum(-1),
+        ("h", "t"),
+        {"kind": ("entity", "type")},
     ),
     "halves of times": Fact(
         "h: entity, r: relation, t: entity, w: time",

@@ -6,6 +6,9 @@ import numpy as np
 
 from tests.compiler.by_form.set_structures import (
     COORDINATES,
+    CROSSED_BAG,
+    CROSSED_LAYER,
+    CROSSED_MATRIX,
     DIVIDED_BAG,
     DIVIDED_LAYER,
     MAPPED_BAG,
@@ -37,6 +40,32 @@ def hashed_times(i: Inputs) -> Array:
     part = i["P"][(2654435761 * idx + 7) % 2] * i["P"][(when + 1) % 2] * i["T"][idx]  # 1 and -3 are the same, modulo 2
     part = part * i["P"][(3 * i["sort"][idx] + 1) % 2]
     return np.stack([part[p].sum(0) for p in segments(i)]) + i["P"][(5 * np.arange(4) + 1) // 3 % 2]
+
+
+def crossed_times(i: Inputs) -> Array:
+    idx, when, sort = i["idx"].astype(np.int64), i["when"], i["sort"]
+    bags = np.repeat(np.arange(4), np.diff(i["ptr"]))
+    part = i["T"][idx] * i["S"][idx + when] * i["P"][(40503 * idx + 3 * when - 2 * sort[idx]) % 7]
+    part = part + i["P"][(2 * bags + idx + 1) % 7]
+    return np.stack([part[p].sum(0) for p in segments(i)]) * i["P"][(np.arange(4) + np.arange(4)) % 7]
+
+
+def crossed_places(i: Inputs) -> Array:
+    row, col = i["row"], i["col"]
+    terms = i["value"][:, None] * i["X"][col] * i["P"][3 * row + col] + i["Q"][(row - 2 * col) % 5]
+    return summed(terms, row, 4)
+
+
+def paired_nonzeros(i: Inputs) -> Array:
+    row, col = i["row"], i["col"]
+    return summed(i["value"][:, None] * i["P"][row * 3 + col] * i["X"][col], row, 4)[row] * i["Q"][(col * row) % 5]
+
+
+def crossed_ends(i: Inputs) -> Array:
+    s, d, kind = i["src"], i["dst"], i["etype"]
+    rows = i["Q"][s + d] * i["x"][s] * i["R"][(3 * s - d + 7 * kind) % 5]
+    h = summed(rows, d, 5) + i["Q"][2 * np.arange(5)]
+    return h[d] * i["H"][i["when"] + kind]
 
 
 def twins(i: Inputs) -> Array:
@@ -112,6 +141,34 @@ MAPPED_BODIES = {
         "x = sum(P[(2654435761 * i + 7) % 2] * P[(i.when - 3) % 2] * T[i] * P[(3 * i.sort + 1) % 2] for i in l)\n"
         "return x + P[(5 * l + 1) // 3 % 2]",
         hashed_times,
+    ),
+    "times and rows that are crossed": (
+        CROSSED_BAG,
+        "x = sum(T[i] * S[i + i.when] * P[(40503 * i + 3 * i.when - 2 * i.sort) % 7] + P[(2 * l + i + 1) % 7]"
+        " for i in l)\nreturn x * P[(l + l) % 7]",
+        crossed_times,
+    ),
+    "rows and columns that are crossed": (
+        CROSSED_MATRIX,
+        'for i in A.rows():\n    i["y"] = sum(a * X[j] * P[3 * i + j] + Q[(i - 2 * j) % 5] for j, a in A.row(i))\n'
+        'return i["y"]',
+        crossed_places,
+    ),
+    "nonzeros that are crossed": (
+        CROSSED_MATRIX,
+        'for z in A.nonzeros():\n    z.row["m"] += z.value * P[z.row * 3 + z.col] * X[z.col]\n'
+        'for z in A.nonzeros():\n    z["y"] = z.row["m"] * Q[z.col * z.row % 5]\nreturn z["y"]',
+        paired_nonzeros,
+    ),
+    "ends of edges that are crossed": (
+        CROSSED_LAYER,
+        NODES.format(
+            '"h"',
+            "sum(Q[e.src + n] * x[e.src] * R[(3 * e.src - n + 7 * e.etype) % 5] for e in n.incoming_edges())"
+            " + Q[n + n]",
+        )
+        + 'for e in g.edges():\n    e["y"] = e.dst["h"] * H[e.when + e.etype]\nreturn e["y"]',
+        crossed_ends,
     ),
     "data of other entries": (
         MAPPED_BAG,

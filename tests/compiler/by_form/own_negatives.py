@@ -61,6 +61,14 @@ def typed(i: Inputs) -> Array:
     return np.maximum(0, 1 + near[:, None] - norm1((i["E"][i["h"]] + i["R"][i["r"]])[:, None] + far)).sum(1)
 
 
+def crossed(i: Inputs) -> Array:
+    h, r, t, n = i["h"], i["r"], i["t"], i["n"]
+    near = (i["E"][h] * i["C"][(3 * h + 2 * t - r) % 7]).sum(-1)
+    h, r = h[:, None], r[:, None]
+    far = i["E"][n] * i["R"][r] * (i["C"][(3 * h + 2 * n - r) % 7] + i["S"][n + h])
+    return np.maximum(1 + near[:, None] - far.sum(-1), 0).sum(1)
+
+
 def two_sets(i: Inputs) -> Array:
     far = norm1((i["E"][i["h"]] + i["R"][i["r"]])[:, None] - i["E"][i["n"]])
     other = norm1((i["E"][i["h"]] - i["E"][i["t"]])[:, None] + i["R"][i["m"]])
@@ -127,6 +135,14 @@ OWN_NEGATIVES = {
         typed,
         ("h", "t"),
         {"kind": ("entity", "type")},
+    ),
+    "crossed ids of negatives": Fact(
+        TRIPLE,
+        {**TABLES, "C": ("cross", 5), "S": ("either", 5)},
+        "near = dot(E[h], C[(3 * h + 2 * t - r) % 7])\n"
+        "return sum(relu(1 + near - dot(E[k] * R[r], C[(3 * h + 2 * k - r) % 7] + S[k + h])) for k in n)",
+        crossed,
+        ("h", "t"),
     ),
     "vectors": Fact(
         "h: entity, n: negatives of entity",

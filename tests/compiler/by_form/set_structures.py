@@ -88,6 +88,22 @@ op Form(l: bag of row):
     map when: entry -> time
     map sort: row -> kind
 """
+CROSSED_BAG = """dim D = 3
+op Form(l: bag of row):
+    param T[row, D], P[part, D], S[sums, D]
+    map when: entry -> time
+    map sort: row -> kind
+"""
+CROSSED_MATRIX = """dim D = 3
+op Form(A: coo[row, col]):
+    param X[col, D], P[pair, D], Q[part, D]
+"""
+CROSSED_LAYER = """dim F = 4
+layer Form(g: graph):
+    input x[node, F]
+    param Q[sums, F], R[mixed, F], H[hours, F]
+    map when: edge -> time
+"""
 MAPPED_BLOCKS = """dim D = 3
 op Form(q: blocks of row):
     param T[row, D], K[kind, D], S[slot, D]
@@ -286,6 +302,9 @@ STRUCTURES: dict[str, Callable[[], Inputs]] = {
     DIVIDED_MATRIX: coordinates,
     MAPPED_BAG: mapped_bag,
     DIVIDED_BAG: divided_bag,
+    CROSSED_BAG: divided_bag,
+    CROSSED_MATRIX: coordinates,
+    CROSSED_LAYER: divided_layer,
     SCATTERED: scattered,
     COORDINATES: coordinates_of_three,
     MAPPED_BLOCKS: mapped_blocks,
@@ -312,6 +331,9 @@ SHAPES = {
     COORDINATES: {"A": (4, 3), "B": (3, 3), "C": (2, 3)},
     MAPPED_BAG: {"T": (5, 3), "W": (2, 3), "K": (2, 3), "E": (6, 3)},
     DIVIDED_BAG: {"T": (5, 3), "P": (2, 3)},
+    CROSSED_BAG: {"T": (5, 3), "P": (7, 3), "S": (8, 3)},
+    CROSSED_MATRIX: {"X": (3, 3), "P": (12, 3), "Q": (5, 3)},
+    CROSSED_LAYER: {"x": (5, 4), "Q": (9, 4), "R": (5, 4), "H": (9, 4)},
     MAPPED_BLOCKS: {"T": (5, 3), "K": (2, 3), "S": (3, 3)},
     MAPPED_MATRIX: {"X": (3, 3), "W": (2, 3), "K": (2, 3), "E": (6, 3)},
     DIVIDED_LAYER: {"x": (5, 4), "Q": (3, 4), "R": (2, 4), "H": (3, 4)},

@@ -56,7 +56,10 @@ def test_a_run_draws_what_the_data_does_not_have(name: str) -> None:
     inputs = batch.draw(compiled(fact.text), triples, batch=50)
     counts = {"entity": triples.num_entities, "relation": triples.num_relations}
     made = {"quotient": -(-triples.num_entities // 2), "remainder": 2, "half": batch.DRAWN // 2}
-    made |= {"pair": batch.DRAWN // 2, "hash": 4, "shifted": triples.num_entities + 1}
+    made |= {"pair": batch.DRAWN // 2, "hash": 4, "shifted": triples.num_entities + 1, "cross": 7, "apart": 5}
+    made |= {"either": 2 * triples.num_entities - 1, "couple": 3 * (triples.num_entities - 1) + triples.num_relations}
+    made["multiplied"] = (triples.num_entities - 1) * (triples.num_relations - 1) + 1
+    made["sorted"] = batch.DRAWN + triples.num_entities - 1
     for each, (domain, codomain) in fact.maps.items():
         assert inputs[each].shape == (counts.get(domain, batch.DRAWN),)
         assert 0 <= inputs[each].min() <= inputs[each].max() < counts.get(codomain, batch.DRAWN)

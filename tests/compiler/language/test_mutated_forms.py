@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.compiler.ir.graph import Graph
 from tests.compiler.by_form.forms import FORMS
 from tests.compiler.by_form.set_forms import SET_FORMS, inputs_of
 from tests.compiler.by_form.set_structures import SHAPES
@@ -60,6 +61,10 @@ def inputs_for(name: str, compilation: explorer.Compilation) -> dict[str, np.nda
     return inputs_of(SET_FORMS[name])
 
 
+def _computed_ids(graph: Graph) -> dict[str, tuple[object, ...]]:
+    return {entry.name: (entry.paths, entry.computed, entry.codomain) for entry in graph.maps if entry.computed}
+
+
 def assert_numbers_are_right(name: str, text: str) -> None:
     """The graph computes what the text means, where that is a number."""
     from explorer.runtime.reference import evaluate
@@ -72,6 +77,8 @@ def assert_numbers_are_right(name: str, text: str) -> None:
             shape = SHAPES[SET_FORMS[name].header].get(tensor.name, ())
             if [graph.size(extent) for extent in tensor.dims] != list(shape[len(tensor.sets) :]):
                 return
+    if _computed_ids(graph) != _computed_ids(explorer.compile(FORM_TEXTS[name]).stages["graph"].program):
+        return  # their tables would have other rows
     got = compilation.run(inputs, "graph")
     want = np.broadcast_to(evaluate.evaluate(text, inputs, {}), got.shape)
     known = np.isfinite(want) & (np.abs(want) < 1e6)

@@ -36,6 +36,8 @@ BUILT = {
     "hashed ends of edges": {},
     "facts with a bag each": {},
     "hashed ids": {"negatives": "tail:3"},
+    "crossed ids": {"negatives": "tail:3"},
+    "ends of edges that are crossed": {},
 }
 """By form, the options that it is built with."""
 MAPS = ("when", "twin", "sort", "owner")
@@ -86,7 +88,7 @@ class Model:
         *((name, {}) for name in FORMS),
         *(
             (name, {"negatives": n})
-            for name in ("hashed ids", "multiplied and added ids", "halves of times")
+            for name in ("hashed ids", "multiplied and added ids", "halves of times", "crossed ids")
             for n in ("none", "tail:3", "head:2")
         ),
     ],

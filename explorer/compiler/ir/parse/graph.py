@@ -9,8 +9,9 @@ from lark.tree import Meta
 
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir.functions import FUNCTIONS
+from explorer.compiler.ir.index_functions import DIVISIONS, Steps
 from explorer.compiler.ir.node import Node, Origin
-from explorer.compiler.ir.parse.reader import Builder, Stored, read
+from explorer.compiler.ir.parse.reader import Builder, Sharing, Stored, read
 from explorer.compiler.ir.parse.statements import NUMBER_WORDS
 from explorer.compiler.options import EDGES, USUAL_EDGES
 
@@ -25,7 +26,9 @@ def parse_graph(text: str) -> g.Graph:
     return parsed
 
 
-_Step = tuple[str, int]
+class _Ids(NamedTuple):
+    paths: tuple[str, ...]
+    computed: Steps = ()
 
 
 class _Edges(NamedTuple):
@@ -101,22 +104,40 @@ class _GraphBuilder(Builder):
     def dim(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
         return name, size
 
-    def index_map(self, meta: Meta, name: str, domain: str, codomain: str, *rest: int | str | _Step) -> g.IndexMap:
+    def index_map(
+        self, meta: Meta, name: str, domain: str, codomain: str, *rest: Sharing | int | str | _Ids
+    ) -> g.IndexMap:
+        if any(isinstance(part, int) for part in rest):
+            raise self.refuse(meta, f"{name} is a number, and no map")
+        product = _Ids(tuple(part for part in rest if isinstance(part, str)))
+        ids = next((part for part in rest if isinstance(part, _Ids)), product)
         return g.IndexMap(
             name=name,
             domain=domain,
             codomain=codomain,
-            paths=tuple(part for part in rest if isinstance(part, str)),
-            computed=tuple(part for part in rest if isinstance(part, tuple)),
-            sharing=next((part for part in rest if isinstance(part, int)), 1),
+            paths=ids.paths,
+            computed=ids.computed,
+            sharing=next((part.facts for part in rest if isinstance(part, Sharing)), 1),
             origin=self.origin(meta),
         )
 
-    def sharing(self, meta: Meta, count: int) -> int:
-        return count
-
-    def with_number(self, meta: Meta, operator: str, number: int) -> _Step:
-        return operator, number
+    def ids(self, meta: Meta, first: int | str | _Ids, *rest: int | str | _Ids) -> int | _Ids:
+        """What is computed from left to right, an operator before each operand behind the first."""
+        if isinstance(first, int):
+            if rest:
+                raise self.refuse(meta, f"what is computed of ids begins with one, not with {first}")
+            return first
+        found = _Ids((first,)) if isinstance(first, str) else first
+        for operator, operand in zip(rest[::2], rest[1::2], strict=True):
+            assert isinstance(operator, str)
+            other = _Ids((operand,)) if isinstance(operand, str) else operand
+            if isinstance(other, int):
+                found = _Ids(found.paths, (*found.computed, (operator, other)))
+            elif operator in DIVISIONS:
+                raise self.refuse(meta, "an id is divided by a number, not by another")
+            else:
+                found = _Ids((*found.paths, *other.paths), (*found.computed, (operator, other.computed)))
+        return found
 
     def tensor(self, meta: Meta, kind: str, name: str, extents: g.Shape, stored: Stored = FULL) -> g.Tensor:
         sized = dict(self._sizes)

@@ -13,7 +13,7 @@ from explorer.compiler.decisions import Schedule, Value, grouped
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.kernels import Count
 from explorer.compiler.ir.node import Atom, Extent
-from explorer.compiler.ir.parse.reader import Stored, read
+from explorer.compiler.ir.parse.reader import Sharing, Stored, read
 from explorer.compiler.ir.parse.statements import (
     FUNCTIONS_OF_SIGNS,
     Element,
@@ -31,7 +31,7 @@ from explorer.compiler.ir.print.in_place import numbered
 INDEX_CALLS = {"min": 2, "max": 2, "select": 3}
 """Integer arithmetic that is written as a call, and of how many operands."""
 Operand = Atom | Expression | Element
-Array = tuple[str, tuple[tuple[Extent, ...] | Stored, ...]]
+Array = tuple[str, tuple[tuple[Extent, ...] | Stored | Sharing, ...]]
 """What stands where an operand does: index arithmetic, or an element."""
 InPlace = loops.Index | loops.Load
 FUNCTIONS_OF_INDEX_SIGNS = {sign: function for function, sign in SIGNS_OF_INDEX.items()}
@@ -212,7 +212,7 @@ class _ScheduledBuilder(StatementBuilder):
         where = kernels.Where(left=first, comparison=comparison, right=second, body=(), origin=self.origin(meta))
         return Head(before, where)
 
-    def array(self, meta: Meta, name: str, *rest: tuple[Extent, ...] | Stored) -> Array:
+    def array(self, meta: Meta, name: str, *rest: tuple[Extent, ...] | Stored | Sharing) -> Array:
         return name, rest
 
     def buffers(self, meta: Meta, kind: str, *arrays: Array) -> Several:

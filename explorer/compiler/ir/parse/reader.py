@@ -115,6 +115,12 @@ class Stored(NamedTuple):
     name: str
 
 
+class Sharing(NamedTuple):
+    """The `sharing 1024` behind a map or an array of ids."""
+
+    facts: int
+
+
 class Builder(Transformer[Token, Any]):
     """Makes nodes of a parsed text; the base class knows names, numbers and where things stand."""
 
@@ -137,6 +143,11 @@ class Builder(Transformer[Token, Any]):
         if name not in STORAGES:
             raise self.refuse(meta, f"elements are stored as {', '.join(STORAGES)}, not as {name}")
         return Stored(name)
+
+    @v_args(inline=True, meta=True)
+    def sharing(self, meta: Meta, count: int) -> Sharing:
+        """How many facts in a row have one list."""
+        return Sharing(count)
 
     def __default_token__(self, token: Token) -> str:
         """Words are plain strings in nodes."""

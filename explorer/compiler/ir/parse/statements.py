@@ -14,7 +14,7 @@ from explorer.compiler.ir.access.execute import Increment, Lanes, Reset
 from explorer.compiler.ir.functions import FUNCTIONS, SIGNS
 from explorer.compiler.ir.kernels import TF32_PARTS
 from explorer.compiler.ir.node import Atom, Extent, Node
-from explorer.compiler.ir.parse.reader import Builder, Stored
+from explorer.compiler.ir.parse.reader import Builder, Sharing, Stored
 
 FUNCTIONS_OF_SIGNS = {sign: function for function, sign in SIGNS.items()}
 INDEX_FUNCTIONS = {sign: function for function, sign in loops.INFIX_INDEX.items()}
@@ -86,13 +86,16 @@ class StatementBuilder(Builder):
     def size(self, meta: Meta, name: str, size: int) -> tuple[str, int]:
         return name, size
 
-    def buffer(self, meta: Meta, kind: str, name: str, *rest: tuple[Extent, ...] | Stored) -> loops.Buffer:
+    def buffer(self, meta: Meta, kind: str, name: str, *rest: tuple[Extent, ...] | Stored | Sharing) -> loops.Buffer:
         self._arrays.add(name)
         if kind == "output":
             self._written.add(name)
-        extents = next((part for part in rest if not isinstance(part, Stored)), ())
+        extents = next((part for part in rest if not isinstance(part, (Stored, Sharing))), ())
         storage = next((part.name for part in rest if isinstance(part, Stored)), "f32")
-        return loops.Buffer(name=name, kind=kind, extents=extents, storage=storage, origin=self.origin(meta))
+        sharing = next((part.facts for part in rest if isinstance(part, Sharing)), 1)
+        return loops.Buffer(
+            name=name, kind=kind, extents=extents, storage=storage, sharing=sharing, origin=self.origin(meta)
+        )
 
     def extents(self, meta: Meta, *extents: Extent) -> tuple[Extent, ...]:
         return extents

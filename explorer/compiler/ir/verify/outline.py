@@ -48,9 +48,10 @@ NESTED = frozenset({"body", "buffers", "counts", "extent", "sizes", "terms", "ti
 COMPUTED = frozenset({"operands", "start"})
 """Those that hold what is computed with: names and numbers."""
 UNREAD: Mapping[type, frozenset[str]] = {
-    ScheduledKernel: frozenset({"busy", "chosen", "facts", "name", "once", "resident", "schedule", "template"})
+    Buffer: frozenset({"sharing"}),
+    ScheduledKernel: frozenset({"busy", "chosen", "facts", "name", "once", "resident", "schedule", "template"}),
 }
-"""What no rule reads of a kernel; where facts matter they are told besides."""
+"""What no rule reads of an array, and of a kernel; where facts matter they are told besides."""
 BEGINNINGS = (0.0, 1.0)
 """The numbers that a sum and a product begin with."""
 PRINTED_NUMBERS = frozenset({"inf", "nan"})

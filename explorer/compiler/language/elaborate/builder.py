@@ -75,7 +75,10 @@ class GraphBuilder:
 
     def index_set(self, depends: frozenset[Dependency]) -> str:
         """The set whose elements the value differs between."""
-        domains = {entry.domain for entry in depends}
+        return self.set_among({entry.domain for entry in depends})
+
+    def set_among(self, domains: set[str]) -> str:
+        """The one of several sets whose elements tell those of the others: a fact's negatives their fact."""
         return "negative" if "negative" in domains else next(iter(domains), "unit")
 
     def constant(self, constant: Constant) -> Row:

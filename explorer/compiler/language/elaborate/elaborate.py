@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from explorer.compiler.ir.graph import IndexMap
+from explorer.compiler.ir.index_functions import DIVISIONS
 from explorer.compiler.language.diagnostics import Collector, Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.builder import GraphBuilder
 from explorer.compiler.language.elaborate.elements import Elements
@@ -17,7 +18,7 @@ from explorer.compiler.language.elaborate.unknown import Unknown
 from explorer.compiler.language.elaborate.values.arrange import Arranging
 from explorer.compiler.language.elaborate.values.binding import bind_builtin, bind_division, split_axis
 from explorer.compiler.language.elaborate.values.calls import call_builtin
-from explorer.compiler.language.elaborate.values.computed_ids import DIVISIONS, EITHER_WAY, WORDS, computed, whole_of
+from explorer.compiler.language.elaborate.values.computed_ids import EITHER_WAY, WORDS, of_ids, of_number, whole_of
 from explorer.compiler.language.elaborate.values.einsum import EXAMPLE, einsum
 from explorer.compiler.language.elaborate.values.inlining import Inlining
 from explorer.compiler.language.elaborate.values.operations import Operations
@@ -328,7 +329,11 @@ class Elaborator:
 
     def whole(self, node: syntax.Expression, what: str) -> int | None:
         """An expression that must be a whole number, known now."""
-        entity = self.value(node, self._argument(node))
+        return self._whole_of(node, self._argument(node), what)
+
+    def _whole_of(self, node: syntax.Expression, entity: Entity | None, what: str) -> int | None:
+        """The same, of what the expression stands for."""
+        entity = self.value(node, entity)
         if entity is None:
             return None
         if isinstance(entity, Constant) and isinstance(entity.value, int):
@@ -347,16 +352,18 @@ class Elaborator:
         return ", ".join(found) if all(found) else ""
 
     def _binary(self, node: syntax.Binary, left_entity: Entity | None) -> Entity | None:
-        if isinstance(left_entity, Index) and node.operator in DIVISIONS:
-            number = self.whole(node.right, "what an id is divided by")
-            return None if number is None else computed(self, node, left_entity, number, node.right)
         left = None if isinstance(left_entity, Index) else self.value(node.left, left_entity)
         right_entity = self.expression(node.right)
         first, second = whole_of(left), whole_of(right_entity)
+        if isinstance(left_entity, Index) and isinstance(right_entity, Index) and node.operator in WORDS:
+            return of_ids(self, node, left_entity, right_entity)
+        if isinstance(left_entity, Index) and node.operator in DIVISIONS:
+            second = self._whole_of(node.right, right_entity, "what an id is divided by")
+            return None if second is None else of_number(self, node, left_entity, second, node.right)
         if isinstance(left_entity, Index) and node.operator in WORDS and second is not None:
-            return computed(self, node, left_entity, second, node.right)
+            return of_number(self, node, left_entity, second, node.right)
         if isinstance(right_entity, Index) and node.operator in EITHER_WAY and first is not None:
-            return computed(self, node, right_entity, first, node.left)
+            return of_number(self, node, right_entity, first, node.left)
         left = self.value(node.left, left_entity) if isinstance(left_entity, Index) else left
         right = self.value(node.right, right_entity)
         return None if left is None or right is None else self.operations.binary(node, left, right)

@@ -9,7 +9,7 @@ from explorer.compiler.ir import graph as ir
 from explorer.compiler.language.diagnostics import Fix, slice_text, with_article
 from explorer.compiler.language.elaborate.result import OperationSite
 from explorer.compiler.language.elaborate.values.arrange import LARGEST_MADE, Arranging
-from explorer.compiler.language.elaborate.values.computed_ids import leading, may_be_negative
+from explorer.compiler.language.elaborate.values.computed_ids import leading, why_no_row
 from explorer.compiler.language.names.entities import (
     Constant,
     DataName,
@@ -139,13 +139,12 @@ def _check_indices(
             message = f"{name} is indexed by {index_set}, but '{text}' is not an index"
             elaborator.collector.report(message, expression.extent, detail)
         elif index.computed:
-            found = leading(elaborator, index, index_set)
-            if found is None:
+            message, detail = why_no_row(index)
+            found = None if message else leading(elaborator, index, index_set)
+            if found is None and not message:
                 message = f"{name} has a row for each {index_set}, and '{index.text}' is of a set of its own"
                 detail = f"A tensor over another name makes it a set: param {name}[part, ...]."
-                if may_be_negative(index):
-                    message = f"'{index.text}' may be negative, and rows have numbers from 0 on"
-                    detail = f"A remainder never is: ({index.text}) % M."
+            if message:
                 elaborator.collector.report(message, expression.extent, detail)
             maps += [found] if found is not None else []
         elif index.member and index_set == index.domain:

@@ -389,8 +389,11 @@ class Loops:
                 return operations.gather_value(site, entity, Index(around[group], group, here))
         elif isinstance(entity, Index) and entity.domain in around:
             end = around[entity.domain]
-            path = end if entity.identity else SHORTER.get((end, entity.name), f"{end}.{entity.name}")
-            return replace(entity, name=path, domain=here)
+            own = entity.domain if entity.computed or entity.identity else ""  # a map may have that name as well
+            first, *further = (
+                end if path == own else SHORTER.get((end, path), f"{end}.{path}") for path in entity.paths
+            )
+            return replace(entity, name=first, further=tuple(further), domain=here)
         return entity
 
     def data(self, node: syntax.Data, base: Entity | None) -> Row | Constant | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.compiler.ir.graph import Shape, Tensor
+from explorer.compiler.ir.index_functions import Steps
 from explorer.compiler.ir.node import Span
 from explorer.compiler.language.names.dependency import Dependency
 from explorer.compiler.language.names.structures import Structure
@@ -48,9 +49,16 @@ class Index:
     member: bool = False
     bag: str = ""
     """Of an op's parameters that are bags the one that it is: what a loop goes over."""
-    computed: tuple[tuple[str, int], ...] = ()
+    further: tuple[str, ...] = ()
+    """The paths of other ids that it is computed of as well, `i + j`."""
+    computed: Steps = ()
     """What is computed of its number, `i // 100`: it then leads to a set that what it indexes says, and its own is
     "" here."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All that it is computed of."""
+        return (self.name, *self.further)
 
     @property
     def text(self) -> str:

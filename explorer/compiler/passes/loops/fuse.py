@@ -13,7 +13,7 @@ from itertools import groupby
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
-from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors
+from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, factors, shared_by
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Names, merge, walk
 from explorer.compiler.ir.set_maps import is_sorted
@@ -119,7 +119,10 @@ def _products(graph: g.Graph, inverted: set[str]) -> tuple[tuple[str, tuple[tupl
     """Of the inverted maps those of several paths, each a map of the batch's own, with the extents they lead to."""
     counts = SetNames.of(graph).counts
     return tuple(
-        (entry.name, tuple((path, counts[each]) for path, each in zip(entry.paths, factors(graph, entry), strict=True)))
+        (
+            entry.name,
+            tuple((path, counts[each]) for path, each in zip(entry.paths, factors(graph.maps, entry), strict=True)),
+        )
         for entry in graph.maps
         if entry.name in inverted
         and entry.paths
@@ -195,7 +198,12 @@ def _kernel(
     def rows(index_set: str) -> tuple[Extent, ...]:
         return shapes.get(index_set) or (sets.counts[index_set],)
 
-    index = [loops.Buffer(name=e.name, kind="index", extents=rows(e.domain), origin=e.origin) for e in graph.maps]
+    index = [
+        loops.Buffer(
+            name=e.name, kind="index", extents=rows(e.domain), sharing=shared_by(graph.maps, e), origin=e.origin
+        )
+        for e in graph.maps
+    ]
     for entry in graph.maps:
         if entry.codomain == "unit":
             continue

@@ -221,7 +221,9 @@ class _Flattening:
 
     def _buffers(self, kernel: loops.Kernel) -> tuple[Buffer, ...]:
         return tuple(
-            replace(buffer, extents=(self.extent, *buffer.extents[2:])) if self._is_shaped(buffer) else buffer
+            replace(buffer, extents=(self.extent, *buffer.extents[2:]), sharing=1)
+            if self._is_shaped(buffer)
+            else buffer
             for buffer in kernel.buffers
         )
 

@@ -114,9 +114,10 @@ def find_shared(kernel: loops.Kernel) -> Shared | None:
 
 
 def _lists(kernel: loops.Kernel, rows: loops.For, negatives: loops.For) -> set[str]:
-    """The arrays of the negatives' ids, given or computed of such: no other ids are by fact and negative."""
+    """The arrays of the negatives' ids, given or computed of such alone; what is computed of the fact's as well is of
+    both."""
     shape = (rows.extent, negatives.extent)
-    return {buffer.name for buffer in kernel.buffers if buffer.kind == "index" and buffer.extents == shape}
+    return {buffer.name for buffer in kernel.buffers if buffer.sharing > 1 and buffer.extents == shape}
 
 
 def _depends(statements: Iterable[loops.Statement], at: tuple[str, str], lists: set[str], own: set[str]) -> Depends:

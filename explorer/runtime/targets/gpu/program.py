@@ -8,7 +8,7 @@ without allocating, copying or waiting, on any stream.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,16 @@ from explorer.runtime.data.triples import InputError
 from explorer.runtime.liveness import kept_to_the_end
 from explorer.runtime.targets.gpu.cuda_graph import Replayed, Span
 from explorer.runtime.targets.gpu.device import available_bytes, cupy_module, current_device, faults
-from explorer.runtime.targets.gpu.memory import apart, buffer_bytes, check_fits, lifetimes, place, shape_of, sizes_of
+from explorer.runtime.targets.gpu.memory import (
+    Placement,
+    apart,
+    buffer_bytes,
+    check_fits,
+    lifetimes,
+    place,
+    shape_of,
+    sizes_of,
+)
 
 if TYPE_CHECKING:
     from explorer.compiler.compilation import Compilation
@@ -108,9 +117,7 @@ class GpuProgram:
                 raise InputError(f"There is no array for {buffer.name}.")
         current_device()
         with faults():
-            needed = lifetimes((b.name for b in made), self.code.launches, self.kept)
-            taken = {buffer.name: buffer_bytes(buffer, sizes) for buffer in made}
-            placed = place(apart(needed, taken), taken)
+            placed = self._placed(made, sizes)
             copied = [buffer for buffer in given if not _is_on_device(arrays[buffer.name])]
             total = placed.total + sum(buffer_bytes(buffer, sizes) for buffer in copied)
             _check_memory(total, limit, [*made, *copied], sizes)
@@ -125,6 +132,17 @@ class GpuProgram:
             inspectors, launches = _run_once(bound)
         given_bytes = sum(on_device[buffer.name].nbytes for buffer in given)
         return BoundProgram(self, on_device, launches, placed.total, given_bytes, inspectors)
+
+    def made_bytes(self, extents: Mapping[Any, int]) -> int:
+        """What the kernels make takes in one piece, where extents have these sizes."""
+        made = [buffer for buffer in self.code.buffers if buffer.name in self.code.made]
+        return self._placed(made, sizes_of(self.code, extents)).total
+
+    def _placed(self, made: Sequence[Buffer], sizes: Mapping[str, int]) -> Placement:
+        """Where arrays that the kernels make lie in one piece."""
+        needed = lifetimes((buffer.name for buffer in made), self.code.launches, self.kept)
+        taken = {buffer.name: buffer_bytes(buffer, sizes) for buffer in made}
+        return place(apart(needed, taken), taken)
 
     def _launches(self, arrays: Mapping[str, DeviceArray], sizes: Mapping[str, int]) -> list[BoundLaunch]:
         """The launches of a run, those of no blocks left out: CUDA refuses a grid of none."""

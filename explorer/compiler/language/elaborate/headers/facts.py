@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from explorer.compiler.frozen import replace
 from explorer.compiler.ir import graph as ir
+from explorer.compiler.ir.index_functions import STEPS
 from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
 from explorer.compiler.language.names.builtins import INDEX_SETS, SETS_OF_FAMILIES, builtin
 from explorer.compiler.language.names.structures import BATCH, NEGATIVE, OF_NEGATIVES
@@ -189,7 +190,7 @@ def computed_in(definition: syntax.Definition) -> Iterator[str]:
     that these lead to there need be no tensor."""
     for statement in syntax.walk_statements(definition.statements):
         for node in (part for root in syntax.expressions_of(statement) for part in syntax.walk_expression(root)):
-            if isinstance(node, syntax.Binary) and node.operator in ir.STEPS:
+            if isinstance(node, syntax.Binary) and node.operator in STEPS:
                 for operand in (node.left, node.right):
                     match operand:
                         case syntax.Name(text=name) | syntax.Attribute(name=syntax.Name(text=name)):

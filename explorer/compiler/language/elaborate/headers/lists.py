@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from explorer.compiler.frozen import replace
 from explorer.compiler.language.diagnostics import Collector, Fix, suggestion
-from explorer.compiler.language.elaborate.headers.facts import BAG_WORD, declared_over
+from explorer.compiler.language.elaborate.headers.facts import BAG_WORD, computed_in, declared_over
 from explorer.compiler.language.names.builtins import builtin
 from explorer.compiler.language.names.reserved import reserved_names, why_reserved
 from explorer.compiler.language.names.shapes import MOST_DIMENSIONS
@@ -150,7 +150,8 @@ def _with_ids(
             return None
         if not _is_free(index_set, each.name.text, sizes, collector, (*structure.members, *structure.bags)):
             return None
-        if index_set.text not in {*structure.sets, *declared_over(definition)}:
+        known = {*structure.sets, *declared_over(definition)}
+        if index_set.text not in known and each.name.text not in computed_in(definition):
             detail = f"A tensor over a set makes it one: param T[{index_set.text}, D]."
             collector.report(f"unknown index set '{index_set.text}': no tensor is over it", index_set.extent, detail)
             return None

@@ -1,15 +1,17 @@
-"""`Q[i // M]`, `R[i % M]` and hashes, `T[(i * A + B) % M]`: ids that are computed of ids with numbers, as maps of their
-own, made once before the run."""
+"""`Q[i // M]`, `R[i % M]` and hashes, `T[(A * i + B * j) % M]`: ids that are computed of ids, of one with numbers or of
+several, as maps of their own, made once before the run."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from explorer.compiler import frozen
-from explorer.compiler.ir.graph import STEPS, IndexMap, plural
-from explorer.compiler.ir.node import Origin
+from explorer.compiler.ir.graph import IndexMap, plural
+from explorer.compiler.ir.index_functions import DIVISIONS, MOST_ROWS, Range, Step, Steps, number_of_steps, reach
+from explorer.compiler.ir.node import Origin, Span
 from explorer.compiler.language.diagnostics import slice_text
 from explorer.compiler.language.elaborate.headers.lists import OWN_SETS
 from explorer.compiler.language.names.dependency import Dependency
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 WORDS = {"//": "div", "%": "mod", "*": "times", "+": "plus", "-": "minus"}
 """What is computed of ids, and how their map is called."""
-DIVISIONS = ("//", "%")
 EITHER_WAY = ("+", "*")
 """Of these the number may come first."""
 LARGEST_ID = 2**31 - 1
@@ -67,82 +68,119 @@ def whole_of(entity: Entity | None) -> int | None:
     return entity.value if isinstance(entity, Constant) and isinstance(entity.value, int) else None
 
 
-def computed(
+def of_number(
     elaborator: Elaborator, node: syntax.Binary, index: Index, number: int, operand: syntax.Expression
 ) -> Index | None:
     """An index with one more number computed with its own, which the operand says."""
-    steps, member = (*index.computed, _step(node.operator, number)), index.index_set
-    message, detail, place = _out_of_range(steps), "", operand.extent
-    if not message and index.identity and member in elaborator.structure.members:
-        sorted_first = f"{plural(member)} are sorted before a run, and have no number of their own"
-        message = f"nothing is computed of '{index.text}': {sorted_first}"
-        detail, place = f"What belongs to each of them is given as a map: map part: {member} -> bucket.", node.extent
+    steps = (*index.computed, _step(node.operator, number))
+    return _computed(elaborator, node, (index,), steps, operand.extent)
+
+
+def of_ids(elaborator: Elaborator, node: syntax.Binary, left: Index, right: Index) -> Index | None:
+    """An index with what is computed of the numbers of two: `h + t`."""
+    if node.operator in DIVISIONS:
+        message = f"an id is divided by a number that is known before the run, and '{right.text}' is another id"
+        elaborator.collector.report(message, node.right.extent)
+        return None
+    return _computed(elaborator, node, (left, right), (*left.computed, (node.operator, right.computed)), node.extent)
+
+
+def _computed(
+    elaborator: Elaborator, node: syntax.Binary, indices: tuple[Index, ...], steps: Steps, place: Span
+) -> Index | None:
+    """An index of what steps compute of others, the last of them just now. `place` is of what is wrong with it."""
+    message, detail = _out_of_range(steps), ""
+    sets = {index.domain for index in indices}
+    for index in indices:
+        if not message and index.identity and index.index_set in elaborator.structure.members:
+            sorted_first = f"{plural(index.index_set)} are sorted before a run, and have no number of their own"
+            message = f"nothing is computed of '{index.text}': {sorted_first}"
+            detail = f"What belongs to each of them is given as a map: map part: {index.index_set} -> bucket."
+            place = node.extent
     if message:
         elaborator.collector.report(message, place, detail)
         return None
-    shown = slice_text(elaborator.text, node.extent)
-    return replace(index, index_set="", shown=shown, member=False, computed=steps)
+    first, *others = indices
+    return replace(
+        first,
+        domain=elaborator.operations.builder.set_among(sets),
+        index_set="",
+        shown=slice_text(elaborator.text, node.extent),
+        member=False,
+        further=(*first.further, *(path for other in others for path in other.paths)),
+        computed=steps,
+    )
 
 
-def _step(operator: str, number: int) -> tuple[str, int]:
+def _step(operator: str, number: int) -> Step:
     """The same with a number that is not negative, for it is part of a name: `i + -1` is `i - 1`."""
     opposite = {"+": "-", "-": "+"}
     return (opposite[operator], -number) if number < 0 and operator in opposite else (operator, number)
 
 
-def _out_of_range(steps: tuple[tuple[str, int], ...]) -> str:
+def _out_of_range(steps: Steps) -> str:
     """Why the last of these steps cannot be taken of every id; "" where it can."""
-    operator, number = steps[-1]
+    operator, operand = steps[-1]
+    number = operand if isinstance(operand, int) else 1
     if operator in DIVISIONS and not 1 <= number <= LARGEST_ID:
         limit = f" to {LARGEST_ID:,}" if number > LARGEST_ID else ""
         return f"an id is divided by a number from 1{limit}, not by {number}"
     if operator == "*" and number < 1:
         return f"an id is multiplied by a number from 1, not by {number}"
-    if len(steps) > MOST_STEPS:
-        return f"of an id another is computed with {MOST_STEPS} numbers at most"
-    if max(abs(end) for end in _ends(steps)) > LARGEST:
+    if number_of_steps(steps) > MOST_STEPS:
+        with_others = "" if isinstance(operand, int) else " and other ids"
+        return f"of an id another is computed with {MOST_STEPS} numbers{with_others} at most"
+    if max(abs(end) for end in _ends(steps, LARGEST_ID + 1)) > LARGEST:
         return f"of ids up to {LARGEST_ID:,} this may need more than 64 bits: take a remainder before"
     return ""
 
 
-def _ends(steps: tuple[tuple[str, int], ...]) -> tuple[int, int]:
-    """The least and the greatest number that may be computed of an id."""
-    low, high = 0, LARGEST_ID
-    for operator, number in steps:
-        low, high = (
-            (0, number - 1) if operator == "%" else (STEPS[operator](low, number), STEPS[operator](high, number))
-        )
-    return low, high
+def _ends(steps: Steps, count: int) -> Range:
+    """The least and the greatest number that may be computed of ids of sets of so many elements."""
+    found = reach(repeat(count), steps)
+    assert found is not None
+    return found
 
 
-def may_be_negative(index: Index) -> bool:
-    """Whether what is computed of an id may be below 0."""
-    return _ends(index.computed)[0] < 0
+def why_no_row(index: Index) -> tuple[str, str]:
+    """Why what is computed of ids cannot be the number of a row, and what helps; "" where it can."""
+    if _ends(index.computed, LARGEST_ID + 1)[0] < 0:
+        message = f"'{index.text}' may be negative, and rows have numbers from 0 on"
+        return message, f"A remainder never is: ({index.text}) % M."
+    _, greatest = _ends(index.computed, 2)
+    if greatest >= MOST_ROWS:
+        message = f"'{index.text}' is {greatest:,} of the ids of two elements already, and ids have 32 bits"
+        return message, f"A remainder has fewer rows: ({index.text}) % M."
+    return "", ""
 
 
 def leading(elaborator: Elaborator, index: Index, index_set: str) -> Index | None:
-    """A computed index as one of the set that what it indexes is over; None where that is a set with ids of its own."""
-    if index_set not in elaborator.structure.made or may_be_negative(index):
+    """A computed index, which may be the number of a row, as one of the set that what it indexes is over; None where
+    that is a set with ids of its own."""
+    if index_set not in elaborator.structure.made:
         return None
-    name = "_".join([index.name.replace(".", "_"), *(f"{WORDS[by]}_{number}" for by, number in index.computed)])
+    name = _named(iter(index.paths), index.computed)
     made, structure = elaborator.computed_ids, elaborator.structure
     taken = {*elaborator.scope, *structure.maps, *structure.all_sets}
-    leads = (index.name,), index_set
+    wanted = IndexMap(
+        name=name, domain=index.domain, codomain=index_set, paths=index.paths, computed=index.computed, origin=()
+    )
     while (
-        name in taken or elaborator.is_size(name) or (name in made and (made[name].paths, made[name].codomain) != leads)
+        name in taken or elaborator.is_size(name) or (name in made and made[name] != frozen.replace(wanted, name=name))
     ):
         name += "_"
     if name not in made:
-        made[name] = IndexMap(
-            name=name,
-            domain=index.domain,
-            codomain=index_set,
-            paths=(index.name,),
-            computed=index.computed,
-            origin=(),
-        )
+        made[name] = frozen.replace(wanted, name=name)
         elaborator.operations.builder.depend(Dependency(name, index.domain))
     return Index(name, index_set, index.domain, index.shown)
+
+
+def _named(paths: Iterator[str], steps: Steps) -> str:
+    """What the map of computed ids is called: `h_times_31_plus_t`."""
+    name = next(paths).replace(".", "_")
+    for operator, operand in steps:
+        name += f"_{WORDS[operator]}_{operand if isinstance(operand, int) else _named(paths, operand)}"
+    return name
 
 
 def made_maps(elaborator: Elaborator, origin: Origin) -> tuple[IndexMap, ...]:
