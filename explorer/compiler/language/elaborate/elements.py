@@ -11,7 +11,7 @@ from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, with_article
 from explorer.compiler.language.elaborate.headers.maps import declared_maps
 from explorer.compiler.language.elaborate.result import OperationSite
-from explorer.compiler.language.names.entities import Constant, Entity, Index, Row, Table
+from explorer.compiler.language.names.entities import Constant, Entity, Index, Row, StructureArgument, Table
 from explorer.compiler.language.names.structures import FACTS, GRAPH, GRAPH_KIND, Structure
 from explorer.compiler.language.parsing import syntax
 
@@ -102,14 +102,15 @@ class Elements:
         """What the structure has for an element: where a map leads from it, or a number."""
         member = index.domain
         index = Index(member, member, member, index.text) if index.member else index
-        if name in self._structure.maps:
+        if self._structure.map_of(index.index_set, name) in self._structure.maps:
             return self._step(index, name, site.label)
         if name == "id":
             return replace(index, shown=site.label)
         return self._elaborator.operations.structure(site, name, index)
 
     def _step(self, index: Index, name: str, shown: str) -> Index:
-        """Where a map leads from an index's element."""
+        """Where a map, by the name of an element's part, leads from an index's element."""
+        name = self._structure.map_of(index.index_set, name)
         path = name if index.identity else f"{index.name}.{name}"
         return Index(path, self._structure.maps[name][1], index.domain, shown)
 
@@ -141,6 +142,8 @@ class Elements:
         self._forgotten.add(name)
         for index_set in (*self._structure.groups, *self._structure.members, *self._structure.sets, WHOLE):
             self.data.setdefault((index_set, name), None)
+        for graph in self._structure.several:
+            self.data.setdefault((WHOLE, f"{graph}.{name}"), None)
 
     def begin_sum(self, key: Key, place: Span) -> None:
         """After the first `+=` of a loop over a group's members, which may not have read the data before."""
@@ -208,9 +211,16 @@ class Elements:
             self._report_unknown(index, name, place)
         return None
 
-    def read_whole(self, name: str, shown: str, extent: Span, place: Span) -> Row | Constant | None:
+    def whole(self, argument: StructureArgument, name: str) -> Key:
+        """The data of a graph or a matrix itself: of several graphs each has its own."""
+        further = argument.structure.member != self._structure.member
+        return WHOLE, f"{argument.name}.{name}" if further else name
+
+    def read_whole(
+        self, argument: StructureArgument, name: str, shown: str, node: syntax.Data
+    ) -> Row | Constant | None:
         """`g["h"]`, which a loop over the graph sums."""
-        key = (WHOLE, name)
+        key, extent = self.whole(argument, name), node.extent
         if key in self.summing:
             message = f"'{name}' is summed in this loop: its value is known behind the loop"
             self._elaborator.collector.report(message, extent, f"Line {self.summing[key]} sums it.")
@@ -219,7 +229,7 @@ class Elements:
             if self._complete and not self._elaborator.is_broken(name):
                 detail = f"""What is summed over all elements is data of it: {shown}["{name}"] += ..., in a loop."""
                 message = f"unknown data '{name}' of {self._structure.owner}"
-                self._elaborator.collector.report(message, place, detail)
+                self._elaborator.collector.report(message, node.name.extent, detail)
             return None
         if self._elaborator.loops.level != self._elaborator.loops.base:
             self._before_sum.add(key)
@@ -264,7 +274,8 @@ class Elements:
         known += [entry for entry, table in self.tables.items() if table.tensor.sets == (index_set,)]
         given = self._structure.parts.get(index_set, ())
         quoted = slice_text(self._elaborator.text, place).startswith('"')
-        maps = [] if quoted else [part for part in given if part in self._structure.maps]
+        every = self._structure.maps
+        maps = [] if quoted else [part for part in given if self._structure.map_of(index_set, part) in every]
         hint, fixes = suggestion(ELSEWHERE.get(name, name) if maps else name, place, [*known, *maps])
         several = plural(index_set)
         written = f": {several} have {', '.join(known)}" if known else f": nothing is written on {several}"
@@ -307,7 +318,7 @@ class Elements:
         found: list[tuple[Index, tuple[str, ...]]] = [(index, (index.index_set,)) for index in indices]
         for index, behind in found:  # which grows meanwhile
             for name in self._structure.parts.get(index.index_set, ()) if len(found) < MOST_IN_REACH else ():
-                _, codomain = self._structure.maps.get(name, ("", ""))
+                _, codomain = self._structure.maps.get(self._structure.map_of(index.index_set, name), ("", ""))
                 if codomain and codomain not in behind:
                     found.append((self._step(index, name, f"{index.text}.{name}"), (*behind, codomain)))
         return [index for index, _ in found]
