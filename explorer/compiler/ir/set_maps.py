@@ -53,6 +53,12 @@ def edges_beside(graph: Graph) -> tuple[str, ...]:
     return tuple(dict.fromkeys(domain for domain in given if domain not in own))
 
 
+def beside_of(graph: Graph) -> Mapping[str, str]:
+    """Those sets, each with that of its types, by what loops call their sizes."""
+    both = (each for edges in edges_beside(graph) for each in beside_edges(edges.removesuffix(f"_{EDGE}")))
+    return {str(count_name(index_set)): index_set for index_set in both}
+
+
 def types_edges(entry: IndexMap) -> bool:
     """Whether a map leads from the edges of a layer's further graph to their types."""
     return (entry.domain, entry.codomain) == beside_edges(entry.name.removesuffix(f"_{ETYPE}"))
@@ -131,6 +137,11 @@ def listed_in(graph: Graph) -> tuple[tuple[IndexMap, IndexMap], ...]:
 def ends_of(graph: Graph) -> Mapping[str, str]:
     """The sets that a layer's edges lead from and to, by what loops call their sizes."""
     return {str(count_name(index_set)): index_set for index_set in graph.ends}
+
+
+def sets_of(graph: Graph) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """What counts are of: a layer's `ends_of` and `beside_of`."""
+    return ends_of(graph), beside_of(graph)
 
 
 def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:

@@ -130,7 +130,9 @@ def inputs_for(text: str, program: Graph) -> dict[str, Any]:
     owners = {"batch": 3, **counts}
     for entry in program.maps:
         declared = program.family == "score" and not entry.paths
-        if entry.name not in inputs and (declared or entry.domain in ("node", "edge", *program.ends, *edges_beside(program))):
+        if entry.name not in inputs and (
+            declared or entry.domain in ("node", "edge", *program.ends, *edges_beside(program))
+        ):
             ids = generator.integers(0, counts.get(entry.codomain, OTHERS), owners.get(entry.domain, OTHERS))
             inputs[entry.name] = ids.astype(np.int32)
     owners |= made_sizes(program.maps, {entry.codomain: OTHERS for entry in program.maps} | owners)
