@@ -158,8 +158,8 @@ def _check_number(key: str, value: object) -> None:
 
 
 def fitting(counts: Counts, family: str, ends: Mapping[str, str], beside: Mapping[str, str]) -> Counts:
-    """The counts as those of a definition, of a layer between these ends, with graphs beside. Raises CountError where a layer is to be
-    counted on a matrix, what is no score on a batch, or a layer on a graph between other sets."""
+    """The counts as those of a definition, of a layer between these ends, with graphs beside. Raises CountError where a
+    layer is to be counted on a matrix, what is no score on a batch, or a layer on a graph between other sets."""
     if family != "score" and counts.batch is not None:
         raise CountError(f"the counts of a {family} are not of a {BATCH}: scores have one")
     if family != "layer":

@@ -33,8 +33,7 @@ def test_a_module_takes_the_edges_of_both(name: str) -> None:
     learnt = [each for each in SHAPES[form.header] if each not in ("x", "y")]
     for each in learnt:
         given[each].requires_grad_()
-    kinds = {each for each in ("kind",) if each in given}  # of the structure that another header has
-    result = compiled(form.text, on_demand=True).torch()(**{n: v for n, v in given.items() if n not in kinds})
+    result = compiled(form.text, on_demand=True).torch()(**given)
     np.testing.assert_allclose(result.detach().numpy(), want, rtol=1e-4, atol=1e-5)
     result.backward(torch.from_numpy(upstream))
     for tensor, slope in gradients_of(form, inputs, upstream).items():
@@ -92,7 +91,7 @@ def test_counts_may_say_how_many_edges_each_has() -> None:
     rows = compiled(text, on_demand=True).with_counts(counts).rows
     assert (rows["q_edge"], rows.of("q_edges"), rows["q_etype"]) == (500, 500, 3)
     assert rows.about.startswith("the given graph (100 nodes, 900 edges, 3 edge types, 500 q_edges, ")
-    with pytest.raises(CountError, match="there is nothing called 'r_edges' to count: .*, q_edges, q_etypes$"):
+    with pytest.raises(CountError, match=r"there is nothing called 'r_edges' to count: .*, q_edges, q_etypes$"):
         compiled(text, on_demand=True).with_counts(counts | {"r_edges": 3})
 
 

@@ -54,7 +54,7 @@ def is_of_lists(extent: Extent) -> bool:
 
 
 def few(extent: Extent) -> bool:
-    """Whether so many iterations are few, however large the graph or the batch is: of a further graph, `q_etypes` are."""
+    """Whether so many iterations are few, however large the graph or the batch is; a further graph has `q_etypes`."""
     if isinstance(extent, int) or extent in {count_name(index_set) for index_set in CONSTANT}:
         return True
     return extent.endswith("_etypes")

@@ -183,7 +183,8 @@ def no_first() -> Inputs:
 
 def social() -> Inputs:
     """What users did with items, and whom of each other they follow."""
-    return between() | {"q_src": ids(1, 1, 0, 2), "q_dst": ids(0, 2, 2, 2)}
+    taken = {name: value for name, value in between().items() if name != "kind"}
+    return taken | {"q_src": ids(1, 1, 0, 2), "q_dst": ids(0, 2, 2, 2)}
 
 
 def mapped() -> Inputs:
