@@ -232,6 +232,15 @@ class LayerEvaluator(RowEvaluator):
 
     # Expressions
 
+    def operand(self, node: ast.expr, scope: Scope) -> Binding:
+        """Also the degrees of nodes in a graph that is named."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr="in_degree"), args=[at]):
+                owner, element = self.expression(of, scope), self.expression(at, scope)
+                if isinstance(owner, _Graph) and isinstance(element, Element):
+                    return self.kept(owner.graph.degrees("dst")[element.ids].astype(np.float64))
+        return super().operand(node, scope)
+
     def attribute(self, element: Element, name: str) -> Binding:
         """`e.src`, `n.ntype`, `e.norm`, or `e.src.feature`."""
         graph = next((each.graph for each in self.graphs.values() if each.graph.edge == element.set), self.graph)

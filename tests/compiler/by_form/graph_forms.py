@@ -66,6 +66,17 @@ def crossed(i: Inputs) -> Array:
     return i["w"][:, None] * (said[i["q_dst"]] + heard[i["q_src"]] @ i["W"])
 
 
+def by_degrees(i: Inputs) -> Array:
+    """A convolution on each graph with the degrees of its edges' ends, those of sources in the other one."""
+    ends = {name: np.bincount(i[f"{name}dst"], minlength=len(i["x"])) for name in ("", "q_")}
+    found = np.zeros_like(i["x"])
+    for name, rows in (("", i["x"] @ i["W"]), ("q_", i["x"] @ i["V"])):
+        src, dst = i[f"{name}src"], i[f"{name}dst"]
+        sent = rows[src] / np.sqrt(ends[name][dst] * (1 + ends["" if name else "q_"][src]))[:, None]
+        found += at_nodes(i, sent, f"{name}dst") * i["a"]
+    return found
+
+
 def scattered(i: Inputs) -> Array:
     o = at_nodes(i, i["w"][:, None] * i["x"][i["q_dst"]], "q_src") + at_nodes(i, i["m"], "dst")
     types = summed(i["w"][:, None] * o[i["q_src"]], i["q_etype"], i["num_q_etypes"])
@@ -110,7 +121,7 @@ def summed_up(i: Inputs) -> Array:
 
 AM_GCN = """for n in g.nodes():
     n["d"] = 1 / sqrt(1 + n.in_degree)
-    n["c"] = 1 / sqrt(1 + sum(1 for e in q.incoming_edges(n)))
+    n["c"] = 1 / sqrt(1 + q.in_degree(n))
     n["t"] = x[n] @ W
     n["f"] = x[n] @ V
 for n in g.nodes():
@@ -142,6 +153,11 @@ for e in q.edges():
     e["o"] = sum(k["o"] for k in e.dst.outgoing_edges()) + sum(w[k] * x[k.src] for k in q.incoming_edges(e.src)) @ W
     e["o"] = w[e] * e["o"]
 return q_edge["o"]"""
+DEGREES = """for n in g.nodes():
+    t = sum(x[e.src] @ W / sqrt(g.in_degree(e.dst) * (1 + q.in_degree(e.src))) for e in g.incoming_edges(n))
+    f = sum(x[e.src] @ V / sqrt(q.in_degree(e.dst) * (1 + g.in_degree(e.src))) for e in q.incoming_edges(n))
+    n["h"] = (t + f) * a
+return n["h"]"""
 SCATTERED = """for e in q.edges():
     e.src["o"] += w[e] * x[e.dst]
 for e in g.edges():
@@ -177,6 +193,7 @@ OF_GRAPHS: dict[str, tuple[str, Callable[[Inputs], Array]]] = {
     "signed edges": (SIGNED, signed),
     "a softmax over a second graph": (ATTENDED, attended),
     "a graph's edges read another's": (CROSSED, crossed),
+    "degrees in two graphs": (DEGREES, by_degrees),
     "sums along a second graph's maps": (SCATTERED, scattered),
     "sums of each of two graphs": (WHOLES, wholes),
     "edges at a node of two graphs": (loops("g.incoming_edges(n)", "q.incoming_edges(n)"), summed_up),

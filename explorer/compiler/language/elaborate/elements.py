@@ -108,6 +108,29 @@ class Elements:
             return replace(index, shown=site.label)
         return self._elaborator.operations.structure(site, name, index)
 
+    def in_degree(self, node: syntax.InDegree, graph: Entity | None) -> Row | Constant | None:
+        """`q.in_degree(n)`: of the first graph what every node has, of another a sum over its edges."""
+        elaborator, operations = self._elaborator, self._elaborator.operations
+        index = elaborator.expression(node.node)
+        if graph is None or index is None:
+            return None
+        shown = slice_text(elaborator.text, node.extent)
+        if not isinstance(graph, StructureArgument) or graph.structure.kind != GRAPH_KIND:
+            text = slice_text(elaborator.text, node.base.extent)
+            elaborator.collector.report(f"'{text}' is no graph, whose edges {shown} would count", node.base.extent)
+            return None
+        end = graph.structure.led_to("dst")
+        if not isinstance(index, Index) or index.computed or index.index_set != end:
+            text = slice_text(elaborator.text, node.node.extent)
+            message = f"{shown} counts the edges that lead to {with_article(end)}, and '{text}' is none"
+            elaborator.collector.report(message, node.node.extent)
+            return None
+        site, edges = OperationSite(shown, node.extent, node.extent), graph.structure.member
+        if edges == self._structure.member:
+            return operations.structure(site, "in_degree", index)
+        one = operations.builder.row(Constant(1, node.extent, "1"))
+        return self.at(operations.segment(site, "sum", one, self._structure.map_of(edges, "dst"), end), index, site)
+
     def _step(self, index: Index, name: str, shown: str) -> Index:
         """Where a map, by the name of an element's part, leads from an index's element."""
         name = self._structure.map_of(index.index_set, name)
@@ -228,7 +251,9 @@ class Elements:
         if key not in self.data:
             if self._complete and not self._elaborator.is_broken(name):
                 detail = f"""What is summed over all elements is data of it: {shown}["{name}"] += ..., in a loop."""
-                message = f"unknown data '{name}' of {self._structure.owner}"
+                several = self._structure.several
+                owner = f"the graph '{argument.name}'" if several else self._structure.owner
+                message = f"unknown data '{name}' of {owner}"
                 self._elaborator.collector.report(message, node.name.extent, detail)
             return None
         if self._elaborator.loops.level != self._elaborator.loops.base:
@@ -252,7 +277,7 @@ class Elements:
             self._report_no_map(index, name, place)
             return
         if index_set not in standing:
-            kind = with_article(index_set)
+            kind = self._structure.called(index_set)
             report(f"'{shown}' is {kind} and has no '{name}': data stands on {self._structure.words}", place)
             return
         if self._structure.others and name in (*GRAPH.parts["node"], *GRAPH.parts["edge"]) and index_set != "edge":
@@ -260,12 +285,13 @@ class Elements:
             return
         other = next((each for each in standing if each != index_set and (each, name) in self.data), "")
         if other:
-            report(f"'{name}' is data of {with_article(other)}, but {shown} is {with_article(index_set)}", place)
+            called = self._structure.called
+            report(f"'{name}' is data of {called(other)}, but {shown} is {called(index_set)}", place)
             return
         table = self.tables.get(name)
         if table is not None:
             sets = " and ".join(table.tensor.sets) or "nothing"
-            report(f"'{name}' is indexed by {sets}, but {shown} is {with_article(index_set)}", place)
+            report(f"'{name}' is indexed by {sets}, but {shown} is {self._structure.called(index_set)}", place)
             return
         if name in self._lines:
             report(f"'{name}' is read before it is written: line {self._lines[name]} writes it", place)
@@ -285,7 +311,12 @@ class Elements:
             fixes = tuple(self._elaborator.declaring_map(name, index_set))
         parts = [f"{shown}.{part}" for part in given]
         detail = f"{self._structure.owner.capitalize()} gives {', '.join(parts)}." if parts else ""
-        report(f"unknown data '{name}' of {with_article(index_set)}{hint or written}", place, detail, fixes)
+        further = next((each for each, graph in self._structure.several.items() if graph.member == index_set), "")
+        if name == "norm" and self._structure.kind == GRAPH_KIND and further:
+            detail = (
+                f"The first graph alone has it; where all have one type it is 1 / {further}.in_degree({shown}.dst)."
+            )
+        report(f"unknown data '{name}' of {self._structure.called(index_set)}{hint or written}", place, detail, fixes)
 
     def _report_two_sets(self, index: Index, name: str, place: Span) -> None:
         """About what elements have where a graph has one set of nodes, or edges, read of one of two sets."""

@@ -145,6 +145,8 @@ class _Iterator:
                 "In a loop over nodes stand loops over n.incoming_edges() and n.outgoing_edges(), and over"
                 " n.incoming_etypes(), the types that n's edges have."
             )
+            if structure.member != EDGE:
+                detail = f"In a loop over nodes stand loops over {self.text}.incoming_edges(n)."
             fixes = [
                 Fix(f"Use {name}.incoming_etypes()", self.iterator.extent, f"{name}.incoming_etypes()")
                 for name, entity in self.elaborator.scope.items()

@@ -19,6 +19,8 @@ OF_BAGS = ("ptr", "idx", "weight", "num_rows")
 """Those of bags; of several, behind the name of each: `a_ptr`."""
 FACTS = "facts"
 """The kind of a score's structure."""
+GRAPH_KIND = "graph"
+"""The kind of a layer's structure."""
 BATCH = "batch"
 """The set of a score's facts: over it is what comes with each of them, as labels do."""
 NEGATIVE = "negative"
@@ -132,6 +134,14 @@ class Structure:
         """The map that a part of a set's elements is: `src` of every edge, of a further graph's `q_src`."""
         return self.map_names.get((index_set, part), part)
 
+    def called(self, index_set: str) -> str:
+        """What messages call an element of a set: of several graphs, whose edge it is."""
+        for name, graph in self.several.items() if self.kind == GRAPH_KIND else ():
+            known = {graph.member: f"an edge of '{name}'", graph.led_to("etype"): f"a type of the edges of '{name}'"}
+            if index_set in known:
+                return known[index_set]
+        return with_article(index_set)
+
     def led_to(self, part: str) -> str:
         """The set that a part of a graph's edges leads to."""
         return self.maps[self.map_of(self.member, part)][1]
@@ -140,10 +150,6 @@ class Structure:
     def words(self) -> str:
         """`nodes and edges`."""
         return " and ".join(map(plural, (*self.groups, *self.members)))
-
-
-GRAPH_KIND = "graph"
-"""The kind of a layer's structure."""
 
 
 def graph_between(ends: Ends) -> Structure:

@@ -98,7 +98,7 @@ def _with_further(definition: syntax.Definition, ends: Ends, collector: Collecto
         own = own_names(structure.several[each.name.text]) if each is not first else frozenset()
         taken = "is an index set" if each.name.text in structure.all_sets else why_reserved(each.name.text, structure)
         if clashing := sorted(own & given):
-            taken = f"would have a '{clashing[0]}', which is there already"
+            taken = f"would bring '{clashing[0]}', which is there already"
         if taken:
             collector.report(f"'{each.name.text}' {taken}: choose another name", each.name.extent)
             return None
