@@ -95,6 +95,16 @@ def test_counts_may_say_how_many_edges_each_has() -> None:
         compiled(text, on_demand=True).with_counts(counts | {"r_edges": 3})
 
 
+@pytest.mark.parametrize("stage", ["graph", "loops", "slc", "kernels"])
+@pytest.mark.parametrize("name", [ATTENDED, "friends and items"])
+def test_a_stage_that_is_edited_is_read_back_and_proven(name: str, stage: str) -> None:
+    compilation = compiled(SET_FORMS[name].text, on_demand=True)
+    text = "\n".join(line.text for line in compilation.stages[stage].lines)
+    (edit,) = compilation.with_edited({stage: text}).edits
+    assert edit.verdict.status == "same", edit.verdict
+    assert "matches the reference on 5 small inputs" in edit.verdict.message
+
+
 # Runs on data
 
 
@@ -109,7 +119,7 @@ def test_a_run_draws_the_second_graph(target: str, name: str) -> None:
     found = run(SET_FORMS[name].text, on=target)[-1]
     assert found["matches_reference"], found
     over = "users and items" if name == "friends and items" else "nodes"
-    assert found["data"]["source"].endswith(f", and over the same {over} q, drawn")
+    assert found["data"]["source"].endswith(f", q drawn over the same {over}")
     assert found["gradients"].keys() >= {"W", "V", "a"} & SHAPES[SET_FORMS[name].header].keys()
     assert found["limits"]["compulsory_bytes"] > 0
 

@@ -97,7 +97,7 @@ def _edges(compilation: Compilation, case: Case, random: np.random.Generator) ->
     if graph.ends == NODES:
         arrays["ntype"], counts["ntype"] = random.integers(0, case.types, nodes).astype(np.int32), case.types
     numbers = {number_of(name): count for name, count in counts.items() if name != "edge"}
-    counts |= {name: case.types if name.endswith("_etype") else edges + 1 for name in beside_of(graph).values()}
+    counts |= {name: case.types if name.endswith("_etype") else max(0, edges - 1) for name in beside_of(graph).values()}
     arrays |= _declared(graph, case, counts, random)
     counts |= made_sizes(graph.maps, counts)
     return {**arrays, **numbers}, counts

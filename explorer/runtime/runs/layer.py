@@ -265,7 +265,7 @@ def with_drawn_maps(data: RelationalGraph, graph: Graph, seed: int) -> Relationa
     source = data.source
     if edges := edges_beside(graph):
         names = " and ".join(each.removesuffix("_edge") for each in edges)
-        source += f", and over the same {' and '.join(map(plural, dict.fromkeys(graph.ends)))} {names}, drawn"
+        source += f", {names} drawn over the same {' and '.join(map(plural, dict.fromkeys(graph.ends)))}"
     return replace(data, source=source, declared=drawn_maps(graph, data.sizes | beside, seed))
 
 
