@@ -168,7 +168,7 @@ class LayerEvaluator(RowEvaluator):
         """What `n.incoming_edges(r)` goes over, or `q.incoming_edges(n)` of a graph that is named; None for another."""
         if method not in (*DIRECTIONS, *TYPES):
             return None
-        owner, graph = self.expression(of, scope), self.graph
+        owner, graph = self.expression(of, scope), self.graph_here(scope)
         if isinstance(owner, _Graph) and given:
             graph, owner, given = owner.graph, self.expression(given[0], scope), given[1:]
         return (
@@ -233,13 +233,30 @@ class LayerEvaluator(RowEvaluator):
     # Expressions
 
     def operand(self, node: ast.expr, scope: Scope) -> Binding:
-        """Also the degrees of nodes in a graph that is named."""
+        """Also the degrees of nodes, in a graph that is named or the first that is there."""
         match node:
+            case ast.Attribute(value=of, attr="in_degree"):
+                element = self.expression(of, scope)
+                if isinstance(element, Element) and element.set in self.groups:
+                    return self.degrees(self.graph_here(scope), element)
             case ast.Call(func=ast.Attribute(value=of, attr="in_degree"), args=[at]):
                 owner, element = self.expression(of, scope), self.expression(at, scope)
                 if isinstance(owner, _Graph) and isinstance(element, Element):
-                    return self.kept(owner.graph.degrees("dst")[element.ids].astype(np.float64))
+                    return self.degrees(owner.graph, element)
         return super().operand(node, scope)
+
+    def degrees(self, graph: ReferenceGraph, element: Element) -> Array:
+        """How many edges of a graph lead to elements."""
+        return self.kept(graph.degrees("dst")[element.ids].astype(np.float64))
+
+    def graph_here(self, scope: Scope) -> ReferenceGraph:
+        """The graph whose edges a node has where none is named: the first, in a helper of those that it is given."""
+        return next((each.graph for each in scope.values() if isinstance(each, _Graph)), self.graph)
+
+    def inner_scope(self, scope: Scope, parents: Numbers, names: Iterable[str], body: Iterable[ast.AST]) -> Scope:
+        """Also the graphs, which nodes have edges of by no name."""
+        graphs = {name: each for name, each in scope.items() if isinstance(each, _Graph)}
+        return graphs | super().inner_scope(scope, parents, names, body)
 
     def attribute(self, element: Element, name: str) -> Binding:
         """`e.src`, `n.ntype`, `e.norm`, or `e.src.feature`."""
@@ -252,8 +269,6 @@ class LayerEvaluator(RowEvaluator):
                 return element
             case "edge", "norm":
                 return self.kept(self.arithmetic.rounded(self.graph.norm[element.ids]))
-            case index_set, "in_degree" if index_set == self.graph.ends["dst"]:
-                return self.kept(self.graph.degrees("dst")[element.ids].astype(np.float64))
         if name in self.tables:
             return self.rows_of(self.tables[name], (element.ids,))
         raise ReferenceFailure(f"a {element.set} has no {name}")

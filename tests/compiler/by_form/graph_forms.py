@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.compiler.by_form.set_structures import GRAPHS, NO_FIRST, NO_SECOND, SOCIAL, Array, Inputs, summed
+from tests.compiler.by_form.set_structures import (
+    GRAPHS,
+    NO_FIRST,
+    NO_SECOND,
+    SOCIAL,
+    WITH_HELPER,
+    Array,
+    Inputs,
+    summed,
+)
 
 
 def at_nodes(i: Inputs, rows: Array, end: str) -> Array:
@@ -188,6 +197,22 @@ BY_BOTH_ENDS = """for e in q.edges():
     e["t"] = e["t"] + sum(y[k.dst] for k in g.outgoing_edges(e.src)) @ W
 return e["t"]"""
 
+HELPING = """for n in g.nodes():
+    n["h"] = heard(p=g, g=q, n=n, x=x) @ W + heard(g, q, n, x) @ V
+return n["h"]"""
+
+
+def helped(i: Inputs) -> Array:
+    """What a helper goes over where no graph is named is the first that it is given."""
+    degrees = {name: np.bincount(i[f"{name}dst"], minlength=len(i["x"])) for name in ("", "q_")}
+    found = {}
+    for name, other in (("", "q_"), ("q_", "")):
+        dst = i[f"{name}dst"]
+        heard = at_nodes(i, i["x"][i[f"{name}src"]] / np.sqrt(degrees[name][dst])[:, None], f"{name}dst")
+        found[name] = heard - (degrees[name] / (1 + degrees[other]))[:, None] * i["x"]
+    return found["q_"] @ i["W"] + found[""] @ i["V"]
+
+
 OF_GRAPHS: dict[str, tuple[str, Callable[[Inputs], Array]]] = {
     "attention over two graphs' results": (AM_GCN, am_gcn),
     "signed edges": (SIGNED, signed),
@@ -202,6 +227,7 @@ GRAPH_BODIES: dict[str, tuple[str, str, Callable[[Inputs], Array]]] = {
     **{name: (GRAPHS, *form) for name, form in OF_GRAPHS.items()},
     **{f"{name}, of no second one": (NO_SECOND, *form) for name, form in OF_GRAPHS.items()},
     **{f"{name}, of no first one": (NO_FIRST, *form) for name, form in OF_GRAPHS.items()},
+    "a helper of either graph": (WITH_HELPER, HELPING, helped),
     "friends and items": (SOCIAL, DIFFUSED, diffused),
     "both ends of friends": (SOCIAL, BY_BOTH_ENDS, by_both_ends),
 }

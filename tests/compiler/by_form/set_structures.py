@@ -133,6 +133,10 @@ layer Form(g: graph, q: graph):
 """
 NO_SECOND = GRAPHS.replace("Form", "NoSecond")
 NO_FIRST = GRAPHS.replace("Form", "NoFirst")
+WITH_HELPER = f"""def heard(g, p, n, x):
+    return sum(x[e.src] / sqrt(e.dst.in_degree) for e in n.incoming_edges()) - n.in_degree * x[n] / (1 + p.in_degree(n))
+
+{GRAPHS}"""
 SOCIAL = """dim F = 4
 layer Form(g: graph[user, item], q: graph[user, user]):
     input x[user, F], y[item, F]
@@ -331,6 +335,7 @@ STRUCTURES: dict[str, Callable[[], Inputs]] = {
     DIVIDED_LAYER: divided_layer,
     BETWEEN: between,
     GRAPHS: graphs,
+    WITH_HELPER: graphs,
     NO_SECOND: no_second,
     NO_FIRST: no_first,
     SOCIAL: social,
@@ -366,7 +371,7 @@ SHAPES = {
             **{"x": (5, 4), "W": (4, 4), "V": (4, 4), "a": (4,)},
             **{"m": (edges, 4), "w": (beside,), "R": (3, 4, 4)},
         }
-        for header, edges, beside in ((GRAPHS, 7, 8), (NO_SECOND, 7, 0), (NO_FIRST, 0, 8))
+        for header, edges, beside in ((GRAPHS, 7, 8), (WITH_HELPER, 7, 8), (NO_SECOND, 7, 0), (NO_FIRST, 0, 8))
     },
     SOCIAL: {"x": (3, 4), "y": (7, 4), "W": (4, 4), "V": (4, 4), "a": (4,), "w": (4, 4)},
 }

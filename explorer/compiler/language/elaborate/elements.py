@@ -106,11 +106,19 @@ class Elements:
             return self._step(index, name, site.label)
         if name == "id":
             return replace(index, shown=site.label)
+        if name == "in_degree":
+            return self._degree(site, self.graph_here(), index)
         return self._elaborator.operations.structure(site, name, index)
+
+    def graph_here(self) -> Structure:
+        """The graph whose edges a node has where none is named: the first, in a helper of those that it is given."""
+        given = (each for each in self._elaborator.scope.values() if isinstance(each, StructureArgument))
+        first = next(iter(self._structure.several.values()), self._structure)
+        return next((each.structure for each in given), first)
 
     def in_degree(self, node: syntax.InDegree, graph: Entity | None) -> Row | Constant | None:
         """`q.in_degree(n)`: of the first graph what every node has, of another a sum over its edges."""
-        elaborator, operations = self._elaborator, self._elaborator.operations
+        elaborator = self._elaborator
         index = elaborator.expression(node.node)
         if graph is None or index is None:
             return None
@@ -119,17 +127,28 @@ class Elements:
             text = slice_text(elaborator.text, node.base.extent)
             elaborator.collector.report(f"'{text}' is no graph, whose edges {shown} would count", node.base.extent)
             return None
-        end = graph.structure.led_to("dst")
-        if not isinstance(index, Index) or index.computed or index.index_set != end:
-            text = slice_text(elaborator.text, node.node.extent)
-            message = f"{shown} counts the edges that lead to {with_article(end)}, and '{text}' is none"
-            elaborator.collector.report(message, node.node.extent)
+        site = OperationSite(shown, node.extent, node.extent)
+        if not isinstance(index, Index) or index.computed:
+            self._report_no_end(site, graph.structure, slice_text(elaborator.text, node.node.extent))
             return None
-        site, edges = OperationSite(shown, node.extent, node.extent), graph.structure.member
+        return self._degree(site, graph.structure, index)
+
+    def _degree(self, site: OperationSite, graph: Structure, index: Index) -> Row | Constant | None:
+        operations, end, edges = self._elaborator.operations, graph.led_to("dst"), graph.member
+        if index.index_set != end:
+            self._report_no_end(site, graph, index.text)
+            return None
         if edges == self._structure.member:
             return operations.structure(site, "in_degree", index)
-        one = operations.builder.row(Constant(1, node.extent, "1"))
+        one = operations.builder.row(Constant(1, site.span, "1"))
         return self.at(operations.segment(site, "sum", one, self._structure.map_of(edges, "dst"), end), index, site)
+
+    def _report_no_end(self, site: OperationSite, graph: Structure, text: str) -> None:
+        """About the degree of what no edge of a graph leads to."""
+        message = (
+            f"{site.label} counts the edges that lead to {with_article(graph.led_to('dst'))}, and '{text}' is none"
+        )
+        self._elaborator.collector.report(message, site.extent)
 
     def _step(self, index: Index, name: str, shown: str) -> Index:
         """Where a map, by the name of an element's part, leads from an index's element."""

@@ -111,8 +111,7 @@ class _Iterator:
             case StructureArgument(structure=structure):
                 return self.of_matrix(structure)
             case Index() if self.is_of_graph(base):
-                structure = self.elaborator.structure
-                return self.of_node(base, next(iter(structure.several.values()), structure))
+                return self.of_node(base, self.elaborator.loops.elements.graph_here())
             case Index() if base.index_set == self.elaborator.structure.each:
                 structure = self.elaborator.structure
                 return self.of_group(base, structure.several.get(base.bag, structure))
