@@ -17,7 +17,7 @@ from explorer.compiler.ir.graph import Graph, Value, operator_name
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Span, operations_of
-from explorer.compiler.ir.set_maps import ends_of
+from explorer.compiler.ir.set_maps import sets_of
 from explorer.compiler.ir.work import work_by_set
 from explorer.compiler.kept import Kept
 from explorer.compiler.language.check import check
@@ -131,7 +131,9 @@ class Compilation:
     def rows(self) -> Counts:
         """How many rows each index set has in what is counted."""
         counts = ASSUMED if self.counts is None else read_counts(self.counts, self.counted_on)
-        return fitting(counts, self.family, ends_of(self.stages.checked)) if isinstance(self.stages, Stages) else counts
+        return (
+            fitting(counts, self.family, *sets_of(self.stages.checked)) if isinstance(self.stages, Stages) else counts
+        )
 
     def _to_schedule(self) -> tuple[Any, Report]:
         """The loops as they are scheduled, and a report for that. Raises ValueError where no schedule fits them."""
@@ -199,7 +201,7 @@ class Compilation:
         """The same model with its costs counted on a graph or a matrix of these sizes, each stage when it is first
         asked for. Raises CountError where they are of another family's."""
         assert isinstance(self.stages, Stages)
-        rows = fitting(read_counts(counts, counted_on), self.family, ends_of(self.stages.checked))
+        rows = fitting(read_counts(counts, counted_on), self.family, *sets_of(self.stages.checked))
         assert not self.edits, "what somebody edited was made for the counts of before"
         stages = self.stages.with_counts(rows)
         changed = replace(self, counts=counts, counted_on=counted_on, stages=stages, plain=None)
@@ -346,7 +348,7 @@ def compile_model(
     if chosen.negatives is None and any(entry.domain == NEGATIVE for entry in graph.maps):
         chosen = replace(chosen, negatives=Negatives(OWN_NEGATIVES, USUAL_NEGATIVE_COUNT))
     try:
-        rows = fitting(rows, graph.family, ends_of(graph))
+        rows = fitting(rows, graph.family, *sets_of(graph))
     except CountError as error:
         return _failed(text, chosen, (Diagnostic(message=str(error), span=None),))
     report = Report(chosen, rows, Replay(asked, policy or Pinned(chosen)), kept=kept or Kept())

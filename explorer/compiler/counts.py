@@ -26,6 +26,8 @@ MATRIX_SETS = {"rows": "row", "cols": "col", "nonzeros": "nonzero"}
 otherwise names them so: `words`, `contexts`."""
 LISTS = "entries"
 """What a caller names of lists, beside the op's own sets."""
+OF_FURTHER = ("_edges", "_etypes")
+"""What the names of those of a layer's further graphs end in, behind each one's own: `q_edges`."""
 ALL_SETS = {**SETS, **MATRIX_SETS}
 BATCH = "batch"
 """What a caller names of a score: the triples, or other facts, of a batch."""
@@ -52,30 +54,42 @@ class Counts:
     assumed: bool = False  # whether they are of no data
     ends: Mapping[str, str] = field(default_factory=lambda: NODES)
     """Of a layer's graph the sets that edges lead from and to, by what a caller and loops name their sizes."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Of a layer's further graphs likewise the sets of edges and of their types."""
 
     def __getitem__(self, index_set: str) -> int:
         return self.rows.get(index_set, DECLARED)
 
     def of(self, extent: str) -> int | None:
         """The rows of the set whose size loops call so; None where nobody knows."""
-        return self.rows.get(self.ends.get(extent, ALL_SETS.get(extent, extent)))
+        named = {**ALL_SETS, **self.beside, **self.ends}
+        return self.rows.get(named.get(extent, extent))
 
     def is_of_graph(self, extent: object) -> bool:
-        """Whether loops call so how many elements a set has that a layer's graph brings."""
-        return extent in SETS or extent in self.ends
+        """Whether loops call so how many elements a set has that a layer's graphs bring."""
+        return extent in SETS or extent in self.ends or extent in self.beside
 
-    def between(self, ends: Mapping[str, str]) -> Counts:
-        """The same of a layer whose edges lead between these ends. Raises CountError where they are not counted, or
-        others are."""
+    def between(self, ends: Mapping[str, str], beside: Mapping[str, str]) -> Counts:
+        """The same of a layer whose edges lead between these ends, with further graphs beside: as many edges of as many
+        types, where they are not counted. Raises CountError where the ends are not counted, or others are."""
+        further = {
+            index_set: self.rows.get(name, self.rows["etype" if index_set.endswith("_etype") else "edge"])
+            for name, index_set in beside.items()
+        }
+        of_first = {name: count for name, count in self.rows.items() if name not in beside}
+        found = replace(self, rows=of_first)._of_one_graph(ends, beside)
+        return replace(found, rows=MappingProxyType({**found.rows, **further}), beside=beside) if beside else found
+
+    def _of_one_graph(self, ends: Mapping[str, str], further: Iterable[str]) -> Counts:
         counted = self.rows.keys() - {*SETS.values(), "unit"}
         if ends == NODES:
-            _check_known(counted, SETS)
+            _check_known(counted, (*SETS, *further))
             return self
         if self.assumed:
             own = dict.fromkeys(ends.values(), self.rows["node"])
         else:
             _check_there(self.rows, *ends)
-            _check_known(counted, (*ends, *(name for name in SETS if name not in ("nodes", "ntypes"))))
+            _check_known(counted, (*ends, *(name for name in SETS if name not in ("nodes", "ntypes")), *further))
             own = {index_set: self.rows[name] for name, index_set in ends.items()}
         pairs = zip(("src_pair", "dst_pair"), own.values(), strict=False)
         guesses = {} if self.assumed else {pair: _guess(self.rows, count) for pair, count in pairs}
@@ -88,7 +102,8 @@ class Counts:
         types = [(self["etype"], "edge type"), *([(self["ntype"], "node type")] if self["ntype"] > 1 else [])]
         pairs = f"{self['src_pair']:,} and {self['dst_pair']:,} pairs{', estimated' if self.estimated else ''}"
         ends = [(self[end], end) for end in self.ends.values()]
-        counted = [*ends, (self["edge"], "edge"), *types]
+        further = [(self[edges], edges) for edges in self.beside.values() if not edges.endswith("_etype")]
+        counted = [*ends, (self["edge"], "edge"), *types, *further]
         sizes = [f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counted]
         return f"{self.name} ({', '.join(sizes)}, {pairs})"
 
@@ -108,7 +123,7 @@ def read_counts(given: Mapping[str, int], name: str = "") -> Counts:
     own = given.keys() - ALL_SETS.keys()
     two_sets = "edges" in given and "nodes" not in given and bool(given.keys() - SETS.keys())
     for key, value in given.items():
-        if key in own and not (of_op or two_sets):
+        if key in own and not (of_op or two_sets or key.endswith(OF_FURTHER)):
             _check_known((key,), ALL_SETS)
         _check_number(key, value)
     if of_op:
@@ -142,16 +157,16 @@ def _check_number(key: str, value: object) -> None:
         raise CountError(f"the count of {key} is a whole number from 0 to {LARGEST:,}, not {value!r}")
 
 
-def fitting(counts: Counts, family: str, ends: Mapping[str, str]) -> Counts:
-    """The counts as those of a definition, of a layer between these ends. Raises CountError where a layer is to be
-    counted on a matrix, what is no score on a batch, or a layer on a graph between other sets."""
+def fitting(counts: Counts, family: str, ends: Mapping[str, str], beside: Mapping[str, str]) -> Counts:
+    """The counts as those of a definition, of a layer between these ends, with graphs beside. Raises CountError where a
+    layer is to be counted on a matrix, what is no score on a batch, or a layer on a graph between other sets."""
     if family != "score" and counts.batch is not None:
         raise CountError(f"the counts of a {family} are not of a {BATCH}: scores have one")
     if family != "layer":
         return counts
     if "edge" not in counts.rows:
         raise CountError("the counts of a layer are of nodes and edges, not of a matrix")
-    return counts.between(ends)
+    return counts.between(ends, beside)
 
 
 def _check_known(given: Iterable[str], known: Collection[str]) -> None:

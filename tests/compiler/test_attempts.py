@@ -20,6 +20,7 @@ from explorer.compiler.ir.set_maps import listed_in
 from explorer.compiler.options import USUAL_NEGATIVE_COUNT
 from explorer.compiler.returned import as_returned, each_returned
 from explorer.runtime.encode.declared import declared_in
+from tests.compiler.by_form.set_structures import summed
 from tests.compiler.language.test_fixes import applied
 from tests.compiler.slopes import assert_gives, slopes
 from tests.several_results import in_one
@@ -34,6 +35,8 @@ COUNTS = {
     "time": 4,
     "node": 5,
     "edge": 7,
+    "q_edge": 6,
+    "q_etype": 2,
     "row": 5,
     "quotient": 1,
     "remainder": 100,
@@ -229,6 +232,7 @@ MEANS: dict[str, Callable[[Inputs], Any]] = {
     "transposed_spmm": columns_of_sums,
     "ttrec_index": bags_of_ids(lambda i, ids: (i["G1"][ids // 10] * i["G2"][ids % 10]).sum(-1)),
     "tuple_helper": rotation,
+    "two_graphs": lambda i: summed(i["x"][i["src"]], i["dst"], 5),
     "two_outputs": gated,
     "two_vars_csr_index": rows(normalised),
     "vector_score": lambda i: i["E"][i["h"]] + i["R"][i["r"]],

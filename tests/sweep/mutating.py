@@ -15,17 +15,22 @@ from explorer.compiler.options import VALUES, Options
 from tests.compiler.by_form.facts import FACTS
 from tests.compiler.by_form.forms import FORMS
 from tests.compiler.by_form.set_forms import SET_FORMS
-from tests.compiler.by_form.set_structures import CROSSED_BAG, CROSSED_LAYER, CROSSED_MATRIX, MAPPED
+from tests.compiler.by_form.set_structures import (
+    CROSSED_BAG,
+    CROSSED_LAYER,
+    CROSSED_MATRIX,
+    GRAPHS,
+    MAPPED,
+    SOCIAL,
+)
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*ROOT.glob("examples/*/*.emb"), *ROOT.glob("tests/zoo/*.emb")])
 CORPUS = {path.stem: path.read_text() for path in FILES}
 CORPUS |= {f"fact: {name}": fact.text for name, fact in FACTS.items()}
 CORPUS |= {name: form.text for name, form in FORMS.items() if "einsum" in form.text}
-CORPUS |= {name: form.text for name, form in SET_FORMS.items() if form.header == MAPPED or "edge_softmax" in form.text}
-CORPUS |= {
-    name: form.text for name, form in SET_FORMS.items() if form.header in (CROSSED_BAG, CROSSED_LAYER, CROSSED_MATRIX)
-}
+HEADERS = (MAPPED, GRAPHS, SOCIAL, CROSSED_BAG, CROSSED_LAYER, CROSSED_MATRIX)
+CORPUS |= {name: form.text for name, form in SET_FORMS.items() if form.header in HEADERS or "edge_softmax" in form.text}
 TOKEN = re.compile(r"\"[^\"\n]*\"|[A-Za-z_]\w*|[0-9.]+(?:[eE][+-]?\d+)?|//|[-+*/]=?|\s+|.")
 OPERATORS = ("+", "-", "*", "/", "@", "//", "%", "+=", "-=", "*=", "/=", "=", ".", ",", ":")
 CALLS = ("sum", "max", "min", "mean", "prod", "norm", "softmax", "concat", "dot", "repeat", "transpose", *FUNCTIONS)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from explorer.compiler.counts import Counts
 from explorer.compiler.ir.graph import NODES, Ends, Graph, IndexMap
-from explorer.compiler.ir.index_sets import count_name
+from explorer.compiler.ir.index_sets import count_name, is_given
 from explorer.compiler.ir.loops import Buffer
 from explorer.compiler.ir.work import work_of
 from explorer.compiler.options import EDGES
@@ -35,6 +35,33 @@ def graph_maps(ends: Ends) -> Mapping[str, tuple[str, str]]:
         **({"ntype": ("node", "ntype")} if ends == NODES else {}),
         **{name: place for pair in pair_maps(ends).values() for name, place in pair.items()},
     }
+
+
+EDGE, ETYPE = "edge", "etype"
+"""The edges of a layer's graph and their types; those of a further one have its name before them, `q_edge`."""
+
+
+def beside_edges(name: str) -> tuple[str, str]:
+    """The edges of a layer's further graph of that name, and their types."""
+    return f"{name}_{EDGE}", f"{name}_{ETYPE}"
+
+
+def edges_beside(graph: Graph) -> tuple[str, ...]:
+    """The sets of edges of a layer's further graphs, in order: those that its maps lead from beside the first one's."""
+    own = {*graph.ends, EDGE, *PAIRS}
+    given = (entry.domain for entry in graph.maps if is_given(entry) and graph.family == "layer")
+    return tuple(dict.fromkeys(domain for domain in given if domain not in own))
+
+
+def beside_of(graph: Graph) -> Mapping[str, str]:
+    """Those sets, each with that of its types, by what loops call their sizes."""
+    both = (each for edges in edges_beside(graph) for each in beside_edges(edges.removesuffix(f"_{EDGE}")))
+    return {str(count_name(index_set)): index_set for index_set in both}
+
+
+def types_edges(entry: IndexMap) -> bool:
+    """Whether a map leads from the edges of a layer's further graph to their types."""
+    return (entry.domain, entry.codomain) == beside_edges(entry.name.removesuffix(f"_{ETYPE}"))
 
 
 @cache
@@ -110,6 +137,11 @@ def listed_in(graph: Graph) -> tuple[tuple[IndexMap, IndexMap], ...]:
 def ends_of(graph: Graph) -> Mapping[str, str]:
     """The sets that a layer's edges lead from and to, by what loops call their sizes."""
     return {str(count_name(index_set)): index_set for index_set in graph.ends}
+
+
+def sets_of(graph: Graph) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """What counts are of: a layer's `ends_of` and `beside_of`."""
+    return ends_of(graph), beside_of(graph)
 
 
 def with_pairs(graph: Graph, sets: set[str]) -> tuple[IndexMap, ...]:

@@ -136,7 +136,7 @@ def scheduled_once(
         report.options,
         counts.name,
         tuple(counts.rows.items()),
-        tuple(counts.ends),
+        (*counts.ends, *counts.beside),
         counts.estimated,
         counts.batch,
     )

@@ -99,17 +99,24 @@ class RelationalGraph:
     etype: Ids
     ntype: Ids
     declared: Mapping[str, DeclaredMap] = field(default_factory=dict)
-    """The maps that a layer declares beside these, by name."""
+    """The maps that a layer declares beside these, by name, and those of its further graphs."""
     ends: Ends = NODES
     num_destinations: int = 0
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many elements the sets of its own have."""
+        """How many elements the sets of its own have, and the edges of the graphs that a layer has beside it."""
         one = self.ends == NODES
         ends = dict(zip(self.ends, (self.num_nodes, self.num_nodes if one else self.num_destinations), strict=True))
         types = {"ntype": self.num_ntypes} if one else {}
-        return {**ends, "edge": self.num_edges, "etype": self.num_etypes, **types}
+        own = {**ends, "edge": self.num_edges, "etype": self.num_etypes, **types}
+        return {**{each.domain: len(each.ids) for each in self.declared.values()}, **own}
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The sets of edges, its own and those of the graphs that a layer has beside it."""
+        own = {*self.ends, "edge"}
+        return ("edge", *dict.fromkeys(e.domain for e in self.declared.values() if e.domain not in own))
 
     @property
     def domains(self) -> dict[str, tuple[str, str]]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
 from explorer.compiler.ir.index_functions import MOST_ROWS
-from explorer.compiler.ir.index_sets import factors, is_given, is_of_fact
-from explorer.compiler.ir.set_maps import graph_maps, listed_in
+from explorer.compiler.ir.index_sets import factors, is_given, is_of_fact, number_of
+from explorer.compiler.ir.set_maps import edges_beside, graph_maps, listed_in, types_edges
 from explorer.runtime.data.graphs import DeclaredMap, RelationalGraph
 from explorer.runtime.data.triples import Ids, InputError
 from explorer.runtime.encode.graph import MEMORY_LIMIT, Encodings, encode
@@ -36,18 +36,39 @@ def declared_maps(
 ) -> dict[str, DeclaredMap]:
     """The declared maps as they are given, by name, checked. `sizes` are those of the data's own sets, `known` those
     that tensors tell of others. Raises InputError."""
+    sizes = {**sizes, **{edges: _length(edges, graph, inputs) for edges in edges_beside(graph)}}
     return {entry.name: _given(entry, inputs, sizes, known) for entry in declared_in(graph)}
+
+
+def _length(edges: str, graph: Graph, inputs: Mapping[str, Any]) -> int:
+    """How many edges a layer's further graph has."""
+    first = next(entry.name for entry in declared_in(graph) if entry.domain == edges)
+    return len(_ids(first, inputs))
+
+
+def least_beside(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, int]:
+    """The fewest elements that the sets have which the edges of a layer's further graphs lead from and to."""
+    ends = [e for e in declared_in(graph) if e.domain in edges_beside(graph) and e.codomain in graph.ends]
+    highest = [(entry.codomain, least(_ids(entry.name, inputs))) for entry in ends]
+    return {index_set: max(count for other, count in highest if other == index_set) for index_set, _ in highest}
+
+
+def _ids(name: str, inputs: Mapping[str, Any]) -> Ids:
+    if name not in inputs:
+        raise InputError(f"There is no array for {name}.")
+    return ids_of(inputs[name], name)
 
 
 def _given(
     entry: IndexMap, inputs: Mapping[str, Any], sizes: Mapping[str, int], known: Mapping[str, int]
 ) -> DeclaredMap:
-    if entry.name not in inputs:
-        raise InputError(f"There is no array for {entry.name}.")
-    ids, length = ids_of(inputs[entry.name], entry.name), sizes[entry.domain]
+    length, types = sizes[entry.domain], types_edges(entry)
+    none = types and entry.name not in inputs  # all are 0 then, as those of the first graph
+    ids = np.zeros(length, dtype=np.int32) if none else _ids(entry.name, inputs)
     if len(ids) != length:
         raise InputError(f"{entry.name} has {len(ids):,} entries, but there are {length:,} {plural(entry.domain)}.")
     count = sizes.get(entry.codomain, known.get(entry.codomain, least(ids)))
+    count = int(inputs.get(number_of(entry.codomain), count)) if types else count
     check_ids(entry.name, ids, count)
     return DeclaredMap(entry.domain, entry.codomain, count, ids)
 

@@ -269,7 +269,7 @@ def _check_memory(graph: RelationalGraph, limit: int, further: Sequence[str]) ->
     by_node = sum(count * (sum(codomain == end for _, codomain in own) + 3) for end, count in ends.items())
     # Each map and its order, the sorting of edges and norm; the node types with their order, pointers, in-degrees.
     domains = [*(each.domain for each in graph.declared.values()), *further]
-    declared = [ends.get(domain, graph.num_edges) for domain in domains]
+    declared = [sizes.get(domain, graph.num_edges) for domain in domains]
     values = 4 * sum(declared) + sum(each.count for each in graph.declared.values())
     values += graph.num_edges * (2 * by_edge + 2 + 2) + by_node + 3 * graph.num_etypes
     if 4 * values > limit:

@@ -21,7 +21,7 @@ from explorer.compiler.returned import each_returned, for_each_returned
 from explorer.compiler.stored import numbers
 from explorer.runtime.data.graphs import RelationalGraph
 from explorer.runtime.data.triples import Ids, InputError
-from explorer.runtime.encode.declared import check_ids, declared_maps, encoded, ids_of, least, read_off
+from explorer.runtime.encode.declared import check_ids, declared_maps, encoded, ids_of, least, least_beside, read_off
 from explorer.runtime.encode.graph import Encodings
 from explorer.runtime.encode.products import product_arrays
 
@@ -115,7 +115,7 @@ def _between_nodes(
 ) -> RelationalGraph:
     """The edges with the nodes of one set, and their types."""
     given = ids_of(inputs["ntype"], "ntype") if "ntype" in inputs else None
-    highest = max(least(edges.src), least(edges.dst))
+    highest = max(least(edges.src), least(edges.dst), *least_beside(graph, inputs).values())
     nodes = _count(inputs, known, "node", len(given) if given is not None else highest)
     ntype = np.zeros(nodes, dtype=np.int32) if given is None else given
     if len(ntype) != nodes:
@@ -130,8 +130,10 @@ def _between_sets(
     if "ntype" in inputs:
         sets = " to ".join(map(plural, graph.ends))
         raise InputError(f"{graph.name} is of a graph from {sets}, which have no types: ntype is of one set of nodes.")
+    beside = least_beside(graph, inputs)
     sources, destinations = (
-        _count(inputs, known, end, least(ids)) for end, ids in zip(graph.ends, (edges.src, edges.dst), strict=True)
+        _count(inputs, known, end, max(least(ids), beside.get(end, 0)))
+        for end, ids in zip(graph.ends, (edges.src, edges.dst), strict=True)
     )
     return replace(edges, ends=graph.ends, num_nodes=sources, num_destinations=destinations)
 

@@ -8,6 +8,7 @@ from textwrap import indent
 
 from explorer.compiler.ir.graph import NODES, Graph, IndexMap, plural
 from explorer.compiler.ir.index_sets import SetNames, factors, is_given, number_of
+from explorer.compiler.ir.set_maps import EDGE, beside_edges, edges_beside
 from explorer.runtime.encode.declared import declared_in
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.export.follow import extents_text, follow_text
@@ -130,8 +131,12 @@ def _family_fields(plan: Plan, maps: list[IndexMap]) -> dict[str, object]:
         shared = {"sharing": negatives.sharing} if negatives and negatives.sharing > 1 else {}
         return {"given": given, "negatives": negatives.count if negatives else 0, **shared}
     if graph.family == "layer":
-        counted = {number_of(name): name for name in (*graph.ends, "etype")}
-        return {"edges": graph.edges, **({"ends": graph.ends, "counted": counted} if graph.ends != NODES else {})}
+        beside = tuple(edges.removesuffix(f"_{EDGE}") for edges in edges_beside(graph))
+        types = ("ntype",) if graph.ends == NODES else ()
+        counted = (*dict.fromkeys(graph.ends), "etype", *types, *(beside_edges(name)[1] for name in beside))
+        usual = graph.ends == NODES and not beside
+        fields = {"ends": graph.ends, "counted": {number_of(name): name for name in counted}, "beside": beside}
+        return {"edges": graph.edges, **({} if usual else fields)}
     sets = Sets.of(graph)
     names = {field: name for field, name in vars(sets).items() if field != "maps"}
     ends, order = SetNames.of(plan.derived_graph).inverses[sets.home]

@@ -11,7 +11,7 @@ from explorer.compiler.compilation import Compilation
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import NODES, Graph, Tensor
 from explorer.compiler.ir.index_sets import is_given, is_of_fact, number_of
-from explorer.compiler.ir.set_maps import listed_in
+from explorer.compiler.ir.set_maps import beside_of, listed_in
 from explorer.compiler.stored import rounded
 from explorer.runtime.encode.bags import form_of_bag
 from explorer.runtime.encode.declared import declared_in, made_sizes
@@ -97,6 +97,7 @@ def _edges(compilation: Compilation, case: Case, random: np.random.Generator) ->
     if graph.ends == NODES:
         arrays["ntype"], counts["ntype"] = random.integers(0, case.types, nodes).astype(np.int32), case.types
     numbers = {number_of(name): count for name, count in counts.items() if name != "edge"}
+    counts |= {name: case.types if name.endswith("_etype") else max(0, edges - 1) for name in beside_of(graph).values()}
     arrays |= _declared(graph, case, counts, random)
     counts |= made_sizes(graph.maps, counts)
     return {**arrays, **numbers}, counts

@@ -490,5 +490,5 @@ class Evaluator:
             for name, (node, seen) in given.items()
             if isinstance(node, ast.Name) and node.id not in seen and node.id not in self.sizes
         }
-        bound = {name: self.expression(*each) for name, each in given.items() if name not in functions}
+        bound = {name: self.expression(*given[name]) for name in names if name in given and name not in functions}
         return helper.with_functions(functions), bound

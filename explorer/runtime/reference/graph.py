@@ -45,18 +45,29 @@ def number_of(index_set: str) -> str:
 
 
 class ReferenceGraph:
-    """The arrays of a graph, and the edges at each node."""
+    """The arrays of a graph, and the edges at each node. Those of a further graph begin with its name, `q_src`, and are
+    called as every graph's here; its edges are `q_edge`, and their types `q_etype`. Types that are not given are all 0.
+    """
 
     def __init__(
-        self, inputs: Mapping[str, npt.NDArray[np.generic]], declared: Iterable[str] = (), ends: Ends = NODES
+        self,
+        inputs: Mapping[str, npt.NDArray[np.generic]],
+        declared: Iterable[str] = (),
+        ends: Ends = NODES,
+        name: str = "",
     ) -> None:
-        types = ("ntype",) if ends == NODES else ()
-        self.maps: dict[str, Numbers] = {
-            name: np.asarray(inputs[name], dtype=np.int64) for name in ("src", "dst", "etype", *types, *declared)
-        }
+        before = f"{name}_" if name else ""
+        self.edge, self.etype = f"{before}edge", f"{before}etype"
+        types = ("ntype",) if ends == NODES and not name else ()
+        arrays = {each: inputs[each] for each in (*types, *declared)}
+        arrays |= {each: inputs[f"{before}{each}"] for each in ("src", "dst")}
+        arrays["etype"] = inputs.get(self.etype, np.zeros(len(arrays["src"])))
+        self.maps: dict[str, Numbers] = {each: np.asarray(ids, dtype=np.int64) for each, ids in arrays.items()}
         self.ends = dict(zip(("src", "dst"), ends, strict=True))
-        counted = {index_set: int(inputs[number_of(index_set)]) for index_set in (*ends, "etype", *types)}
-        self.sizes = {**counted, "edge": len(self.maps["src"])}
+        counted = {index_set: int(inputs[number_of(index_set)]) for index_set in (*ends, *types)}
+        highest = int(self.maps["etype"].max(initial=-1)) + 1
+        etypes = int(inputs.get(number_of(self.etype), highest))
+        self.sizes = {**counted, self.etype: etypes, self.edge: len(self.maps["src"])}
         self._incidence: dict[str, tuple[Numbers, Numbers]] = {}
 
     def edges_at(self, nodes: Numbers, method: str) -> tuple[Numbers, Numbers]:
@@ -75,8 +86,8 @@ class ReferenceGraph:
     def types_at(self, nodes: Numbers, method: str) -> tuple[Numbers, Numbers]:
         """The types of the edges into or out of these nodes, each once, and which of `nodes` has each."""
         edges, parents = self.edges_at(nodes, TYPES[method])
-        pairs = np.unique(parents * self.sizes["etype"] + self.maps["etype"][edges])
-        return pairs % self.sizes["etype"], pairs // self.sizes["etype"]
+        pairs = np.unique(parents * self.sizes[self.etype] + self.maps["etype"][edges])
+        return pairs % self.sizes[self.etype], pairs // self.sizes[self.etype]
 
     def degrees(self, end: str) -> Numbers:
         """The number of edges whose `end` is each node."""
@@ -85,7 +96,7 @@ class ReferenceGraph:
     @cached_property
     def norm(self) -> Array:
         """For each edge, 1 over the number of edges of its type into its destination."""
-        pairs = self.maps["dst"] * self.sizes["etype"] + self.maps["etype"]
+        pairs = self.maps["dst"] * self.sizes[self.etype] + self.maps["etype"]
         _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
         return np.asarray(1 / counts[inverse.reshape(-1)], dtype=np.float64)
 

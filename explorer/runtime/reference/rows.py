@@ -65,6 +65,9 @@ WHOLE = "unit"
 class Whole(Handle):
     """What the parameter of a definition stands for whose own data is a sum over all elements: `g["h"]`."""
 
+    before: str = ""
+    """Before the name of that data, where a definition has several such parameters."""
+
 
 @dataclass(frozen=True)
 class Rows(Handle):
@@ -143,7 +146,8 @@ class RowEvaluator(Evaluator):
                 scope.get(owner), Whole
             ):
                 rows = self.value(value, scope)
-                self.data.add((WHOLE, self.data_name(name, scope)), np.zeros(len(rows), np.int64), rows)
+                key = (WHOLE, f"{scope[owner].before}{self.data_name(name, scope)}")
+                self.data.add(key, np.zeros(len(rows), np.int64), rows)
             case ast.AugAssign(target=ast.Subscript(value=owner, slice=name), op=op, value=value):
                 self.update(*self.place(owner, name, scope), op, self.value(value, scope))
             case ast.For():
@@ -272,7 +276,8 @@ class RowEvaluator(Evaluator):
             ):
                 element = self.expression(inner, scope)
                 if isinstance(element, Whole):
-                    return self.kept(self.data.read((WHOLE, self.data_name(name, scope)), np.zeros(1, np.int64)))
+                    key = (WHOLE, f"{element.before}{self.data_name(name, scope)}")
+                    return self.kept(self.data.read(key, np.zeros(1, np.int64)))
                 if isinstance(element, Element):
                     return self.data_of(element, self.data_name(name, scope))
             case ast.Call(

@@ -22,7 +22,7 @@ from explorer.runtime.data.triples import InputError, load_triples
 from explorer.runtime.encode import batch, layers, ops, scores
 from explorer.runtime.encode.declared import encoded
 from explorer.runtime.runs.fitting import Fitted
-from explorer.runtime.runs.layer import closed, ends_of, part_of, with_drawn_maps
+from explorer.runtime.runs.layer import closed, ends_of, evenly, part_of, with_drawn_maps
 from explorer.runtime.runs.op import encoded_with_drawn, first_lists
 from explorer.runtime.runs.request import DEFAULT_DATA, ModelRequest
 
@@ -85,8 +85,9 @@ def _batch(compilation: Compilation, request: ModelRequest) -> tuple[Mapping[str
 def _layer(compilation: Compilation, request: ModelRequest) -> tuple[Mapping[str, Any], str]:
     graph, module = layers.programs(compilation)
     data = with_drawn_maps(load_graph(request.data or "small", request.folder, graph.ends), graph, 0)
-    edges = np.arange(0, data.num_edges, -(-data.num_edges // COUNTED_ENTRIES))
-    encodings = encoded(part_of(data, closed(data, {**ends_of(data, edges), "edge": edges})), graph)
+    kept = evenly(data, -(-data.num_edges // COUNTED_ENTRIES))
+    edges = kept["edge"]
+    encodings = encoded(part_of(data, closed(data, {**ends_of(data, edges), **kept})), graph)
     shapes = {tensor.name: layers.tensor_shape(graph, tensor, encodings.counts) for tensor in graph.tensors}
     arrays = layers.program_inputs(graph, module, encodings, _zeros(graph, shapes))
     return arrays, f"{len(edges):,} edges of {data.name}"

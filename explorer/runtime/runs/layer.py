@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.compiler.compilation import Compilation
-from explorer.compiler.ir.graph import NODES, Graph, Tensor
+from explorer.compiler.ir.graph import NODES, Graph, Tensor, plural
 from explorer.compiler.ir.index_sets import count_name, number_of
 from explorer.compiler.ir.module import Module
-from explorer.compiler.ir.set_maps import PAIRS
+from explorer.compiler.ir.set_maps import PAIRS, beside_of, edges_beside
 from explorer.compiler.stages import Stages
 from explorer.runtime.data.graphs import RelationalGraph, load_graph
 from explorer.runtime.data.normal import standard_normal, whole
@@ -81,11 +81,11 @@ class LayerSetup(Setup):
         """The same layer on about GRADIENT_EDGES of the graph's edges, spread evenly, with new tensors over edges."""
         graph = self.encodings.graph
         step = -(-graph.num_edges // GRADIENT_EDGES)
-        edges = np.arange(0, graph.num_edges, step)
         nodes = {end: np.arange(graph.sizes[end]) for end in graph.ends}
+        kept = evenly(graph, step)
         if self.sample is not None:  # all nodes would take too much
-            nodes = ends_of(graph, edges)
-        part = part_of(graph, closed(graph, {**nodes, "edge": edges}))
+            nodes = ends_of(graph, kept["edge"])
+        part = part_of(graph, closed(graph, {**nodes, **kept}))
         encodings = encoded(part, self.graph)
         tensors = as_stored(self.graph, draw_tensors(self.graph, encodings.counts, self.request.seed))
         bounds = _meaning(self.request, self.compilation, part, tensors).result()
@@ -156,7 +156,7 @@ def prepare(request: RunRequest, compilation: Compilation) -> Generator[Event, N
 def _meaning(
     request: RunRequest, compilation: Compilation, data: RelationalGraph, tensors: Mapping[str, npt.NDArray[Any]]
 ) -> Meaning:
-    counts = {number_of(name): size for name, size in data.sizes.items() if name != "edge"}
+    counts = {number_of(name): size for name, size in data.sizes.items() if name not in data.members}
     return meaning_of(request, compilation, {**data.arrays(), **counts, **tensors})
 
 
@@ -181,7 +181,7 @@ def _as_written(request: RunRequest, data: RelationalGraph) -> Data:
     """What results depend on in the graph as it is written; sets of pairs are there where the text goes over them."""
     plain = {"reorder": False, "compact": False, "aggregate": False, "grad": False}
     compilation = compile_request(replace(request, options={**request.options, **plain}, edited={}))
-    counts = {name: data.sizes[name] for name in (*data.ends, "edge")}
+    counts = {name: data.sizes[name] for name in (*data.ends, *data.members)}
     known = {each.codomain: each.count for each in data.declared.values()} | data.sizes
     graph, maps = programs(compilation)[0], data.arrays()
     for pair in {entry.codomain for entry in graph.maps} & {*PAIRS}:
@@ -229,7 +229,7 @@ def closed(graph: RelationalGraph, kept: Mapping[str, npt.NDArray[Any]]) -> dict
 def part_of(data: RelationalGraph, kept: Mapping[str, npt.NDArray[np.integer]]) -> RelationalGraph:
     """Some nodes and edges of a graph, the edges' ends among the nodes."""
     edges, (source, destination) = kept["edge"], data.ends
-    places = {name: renumber(kept[name], data.sizes[name]) for name in (*data.ends, "edge")}
+    places = {name: renumber(kept[name], data.sizes[name]) for name in (*data.ends, *data.members)}
     declared = {}
     for name, each in data.declared.items():
         ids, size = each.ids[kept[each.domain]], len(kept.get(each.codomain, range(each.count)))
@@ -247,6 +247,11 @@ def part_of(data: RelationalGraph, kept: Mapping[str, npt.NDArray[np.integer]]) 
     )
 
 
+def evenly(data: RelationalGraph, step: int) -> dict[str, npt.NDArray[Any]]:
+    """One in so many of the edges, those of further graphs too."""
+    return {edges: np.arange(0, data.sizes[edges], step) for edges in data.members}
+
+
 def ends_of(data: RelationalGraph, edges: npt.NDArray[np.integer]) -> dict[str, npt.NDArray[Any]]:
     """The nodes at some edges, by set."""
     src, dst = np.unique(data.src[edges]), np.unique(data.dst[edges])
@@ -254,8 +259,14 @@ def ends_of(data: RelationalGraph, edges: npt.NDArray[np.integer]) -> dict[str, 
 
 
 def with_drawn_maps(data: RelationalGraph, graph: Graph, seed: int) -> RelationalGraph:
-    """The graph with ids for each map that the layer declares."""
-    return replace(data, declared=drawn_maps(graph, data.sizes, seed))
+    """The graph with ids for each map that the layer declares, and with further graphs that it is over: as many edges
+    of as many types, between nodes that are drawn."""
+    beside = {name: data.sizes["etype" if name.endswith("_etype") else "edge"] for name in beside_of(graph).values()}
+    source = data.source
+    if edges := edges_beside(graph):
+        names = " and ".join(each.removesuffix("_edge") for each in edges)
+        source += f", {names} drawn over the same {' and '.join(map(plural, dict.fromkeys(graph.ends)))}"
+    return replace(data, source=source, declared=drawn_maps(graph, data.sizes | beside, seed))
 
 
 def draw_tensors(graph: Graph, counts: Mapping[str, int], seed: int) -> dict[str, Floats]:

@@ -26,7 +26,7 @@ from explorer.compiler.ir.index_sets import (
     with_products,
 )
 from explorer.compiler.ir.node import once
-from explorer.compiler.ir.set_maps import listed_in
+from explorer.compiler.ir.set_maps import listed_in, types_edges
 from explorer.runtime.data.index_arrays import FORMS, NUMBERS, Form, form_of
 from explorer.runtime.data.triples import MAX_COUNT, InputError
 from explorer.runtime.encode.bags import check_bags, form_of_bag, has_several_bags
@@ -196,7 +196,7 @@ def _arrays_of(graph: Graph) -> tuple[str, ...]:
 def _counts_of(graph: Graph) -> tuple[str, ...]:
     """The numbers that a layer's graph may be given with: `num_nodes`, or those of both sets, and of types."""
     sets = (*dict.fromkeys(graph.ends), "etype", *(("ntype",) if graph.ends == NODES else ()))
-    return tuple(map(number_of, sets))
+    return tuple(map(number_of, (*sets, *(entry.codomain for entry in graph.maps if types_edges(entry)))))
 
 
 def known_names(graph: Graph) -> frozenset[str]:

@@ -117,6 +117,22 @@ layer Liked(g: graph[user, item]):
 """,
     ),
     Snippet(
+        "Two graphs of the same nodes",
+        "Each has edges of its own, and where one is named they are its: q.incoming_edges(n), q.in_degree(n). Tensors"
+        " are over q_edge.",
+        """dim F = 64
+
+layer Signed(g: graph, q: graph):
+    input x[node, F], w[q_edge]
+    param W[F, F], V[F, F]
+    for n in g.nodes():
+        likes = mean(x[e.src] for e in g.incoming_edges(n))
+        dislikes = sum(w[e] * x[e.src] for e in q.incoming_edges(n)) / (1 + q.in_degree(n))
+        n["h"] = tanh(likes @ W - dislikes @ V)
+    return n["h"]
+""",
+    ),
+    Snippet(
         "By type",
         "n.incoming_etypes() are the types of a node's edges, n.incoming_edges(r) the edges of one; by=etype divides a"
         " softmax so.",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.compiler.by_form.between_forms import BETWEEN_BODIES
+from tests.compiler.by_form.graph_forms import GRAPH_BODIES
 from tests.compiler.by_form.mapped_forms import MAPPED_BODIES
 from tests.compiler.by_form.set_structures import (
     BAG,
@@ -469,6 +470,7 @@ SET_FORMS = {
     **{name: SetForm(TYPED, body, means) for name, (body, means) in TYPED_BODIES.items()},
     **{name: SetForm(BETWEEN, body, means) for name, (body, means) in BETWEEN_BODIES.items()},
     **{name: SetForm(*form) for name, form in MAPPED_BODIES.items()},
+    **{name: SetForm(*form) for name, form in GRAPH_BODIES.items()},
 }
 
 

@@ -142,6 +142,22 @@ layer Form(g: graph[user, item]):
     param W[F, F], S[F, F], a[F], m[edge, F], R[etype, F, F], K[kind, F]
     map kind: item -> kind
 """
+GRAPHS = """dim F = 4
+layer Form(g: graph, q: graph):
+    input x[node, F]
+    param W[F, F], V[F, F], a[F], m[edge, F], w[q_edge], R[q_etype, F, F]
+"""
+NO_SECOND = GRAPHS.replace("Form", "NoSecond")
+NO_FIRST = GRAPHS.replace("Form", "NoFirst")
+WITH_HELPER = f"""def heard(g, p, n, x):
+    return sum(x[e.src] / sqrt(e.dst.in_degree) for e in n.incoming_edges()) - n.in_degree * x[n] / (1 + p.in_degree(n))
+
+{GRAPHS}"""
+SOCIAL = """dim F = 4
+layer Form(g: graph[user, item], q: graph[user, user]):
+    input x[user, F], y[item, F]
+    param W[F, F], V[F, F], a[F], w[q_edge, F]
+"""
 NODES = "for n in g.nodes():\n    n[{}] = {}\n"
 """A loop over the nodes of a layer, of one statement."""
 
@@ -163,6 +179,32 @@ def between() -> Inputs:
     }
     counts = {"num_users": 3, "num_items": 7, "num_etypes": 2}
     return {name: np.array(values, np.int32) for name, values in arrays.items()} | counts
+
+
+def graphs() -> Inputs:
+    """The same graph and another over its nodes, with edges of a node to itself and two that are parallel; nothing of
+    it leads to one node."""
+    beside = {"q_src": ids(4, 1, 0, 3, 3, 2, 4, 1), "q_dst": ids(0, 1, 4, 0, 0, 2, 1, 2)}
+    return graph() | beside | {"q_etype": ids(2, 0, 0, 1, 1, 2, 0, 0), "num_q_etypes": 3}
+
+
+NO_IDS = np.zeros(0, np.int32)
+
+
+def no_second() -> Inputs:
+    """Of the second graph there are nodes alone."""
+    return graphs() | {"q_src": NO_IDS, "q_dst": NO_IDS, "q_etype": NO_IDS}
+
+
+def no_first() -> Inputs:
+    """The first has no edges."""
+    return graphs() | {"src": NO_IDS, "dst": NO_IDS, "etype": NO_IDS}
+
+
+def social() -> Inputs:
+    """What users did with items, and whom of each other they follow."""
+    taken = {name: value for name, value in between().items() if name != "kind"}
+    return taken | {"q_src": ids(1, 1, 0, 2), "q_dst": ids(0, 2, 2, 2)}
 
 
 def mapped() -> Inputs:
@@ -311,6 +353,11 @@ STRUCTURES: dict[str, Callable[[], Inputs]] = {
     MAPPED_MATRIX: mapped_matrix,
     DIVIDED_LAYER: divided_layer,
     BETWEEN: between,
+    GRAPHS: graphs,
+    WITH_HELPER: graphs,
+    NO_SECOND: no_second,
+    NO_FIRST: no_first,
+    SOCIAL: social,
 }
 """What each header's definition goes over."""
 SHAPES = {
@@ -341,5 +388,13 @@ SHAPES = {
         **{"x": (3, 4), "y": (7, 4), "W": (4, 4), "S": (4, 4), "a": (4,), "m": (9, 4)},
         **{"R": (2, 4, 4), "K": (2, 4)},
     },
+    **{
+        header: {
+            **{"x": (5, 4), "W": (4, 4), "V": (4, 4), "a": (4,)},
+            **{"m": (edges, 4), "w": (beside,), "R": (3, 4, 4)},
+        }
+        for header, edges, beside in ((GRAPHS, 7, 8), (WITH_HELPER, 7, 8), (NO_SECOND, 7, 0), (NO_FIRST, 0, 8))
+    },
+    SOCIAL: {"x": (3, 4), "y": (7, 4), "W": (4, 4), "V": (4, 4), "a": (4,), "w": (4, 4)},
 }
 """The shapes of the tensors that each header declares."""

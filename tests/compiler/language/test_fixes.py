@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[str, str, str | None]] = {
                               'for i in A.rows():\n    i["y"] = sum(X[j] for j in A.row(i))\nreturn i["y"]',
                               'for i in A.rows():\n    i["y"] = sum(X[j] for j in A.row(i))\nreturn i["y"]'),
     "four, one of nothing": (SCORE.replace("t: entity)", "t: entity, n: time)"), "return norm(E[h] - E[t])", None),
-    "two graphs": (LAYER.replace("(g: graph)", "(g: graph, q: graph)"), NODES.format("x[n]"), None),
+    "a graph and a node": (LAYER.replace("(g: graph)", "(g: graph, q: node)"), NODES.format("x[n]"), None),
     "types of a graph": (LAYER, 'for r in g.etypes():\n    r["h"] = 1\nreturn r["h"]', None),
     "edges of DGL": (LAYER, NODES.format("sum(x[e.src] for e in n.in_edges())"),
                      NODES.format("sum(x[e.src] for e in n.incoming_edges())")),

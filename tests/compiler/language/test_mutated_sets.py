@@ -19,6 +19,7 @@ import pytest
 import explorer
 from explorer.compiler.ir.graph import NODES, Graph
 from explorer.compiler.ir.index_sets import number_of
+from explorer.compiler.ir.set_maps import edges_beside
 from explorer.compiler.stored import rounded
 from explorer.runtime.encode.declared import made_sizes
 from explorer.runtime.reference import evaluate
@@ -27,14 +28,18 @@ from explorer.web.limits import COMPILE_MEMORY
 from tests.compiler.by_form.facts import FACTS
 from tests.compiler.by_form.forms import FORMS
 from tests.compiler.by_form.set_forms import SET_FORMS
-from tests.compiler.by_form.set_structures import MAPPED, bags, between, graph, matrix
+from tests.compiler.by_form.set_structures import GRAPHS, MAPPED, SOCIAL, bags, between, graph, matrix
 from tests.stored_models import FLOATS, QUANTISED
 
 from .helpers import check
 
 TEXTS = {f"fact: {name}": fact.text for name, fact in FACTS.items()}
 TEXTS |= {name: form.text for name, form in FORMS.items() if "einsum" in form.text}
-TEXTS |= {name: form.text for name, form in SET_FORMS.items() if form.header == MAPPED or "edge_softmax" in form.text}
+TEXTS |= {
+    name: form.text
+    for name, form in SET_FORMS.items()
+    if form.header in (MAPPED, GRAPHS, SOCIAL) or "edge_softmax" in form.text
+}
 TEXTS |= {f"{name} in {storage}": model.text.replace(": S", f": {storage}").replace("D = 8", "D = 3")
           for name, model in FLOATS.items() for storage in ("bf16", "f16")}  # fmt: skip
 TEXTS["quantised"] = QUANTISED.text.replace("D = 8", "D = 3")
@@ -61,6 +66,7 @@ layer Letters(g: graph):
 WORD = re.compile(r'"[^"\n]*"|->|\.\.|\*\*|[<>=!]=|//|\w+|[^\w\s]')
 KINDS = (
     ("entity", "relation", "time", "user", "item", "batch", "node", "edge", "kind", "row", "col", "nonzero", "unit"),
+    ("g", "q", "graph", "q_edge", "q_etype", "edge"),
     ("bf16", "f16", "i8", "int8", "half", "float32", "f32", "bfloat16", "f8"),
     ("h", "r", "t", "w", "u", "v", "i", "j", "y", "e", "n", "z"),
     ("rev", "when", "sort", "third", "up", "src", "dst", "etype", "id", "rev.rev", "dst.up", "src.sort"),
@@ -124,7 +130,9 @@ def inputs_for(text: str, program: Graph) -> dict[str, Any]:
     owners = {"batch": 3, **counts}
     for entry in program.maps:
         declared = program.family == "score" and not entry.paths
-        if entry.name not in inputs and (declared or entry.domain in ("node", "edge", *program.ends)):
+        if entry.name not in inputs and (
+            declared or entry.domain in ("node", "edge", *program.ends, *edges_beside(program))
+        ):
             ids = generator.integers(0, counts.get(entry.codomain, OTHERS), owners.get(entry.domain, OTHERS))
             inputs[entry.name] = ids.astype(np.int32)
     owners |= made_sizes(program.maps, {entry.codomain: OTHERS for entry in program.maps} | owners)

@@ -158,7 +158,12 @@ def test_what_to_write_instead_is_said() -> None:
         ("graph[user, dst]", "2:24-27", "'dst' is a part of every graph: choose another name"),
         ("graph[sum, item]", "2:18-21", "'sum' is a built-in function: choose another name"),
         ("graph[g, item]", "2:18-19", "'g' is what the layer is over: choose another name"),
-        ("graph[user, item], h: graph", "2:8-40", "a layer is of a graph: f(g: graph)"),
+        (
+            "graph[user, item], h: graph",
+            "2:34-39",
+            "'h' is over the users and items of 'g', and says which its edges lead from and to: h: graph[user, user]"
+            " or h: graph[user, item]",
+        ),
     ],
 )
 def test_headers_that_are_wrong(over: str, where: str, message: str) -> None:

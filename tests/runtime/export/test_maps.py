@@ -13,6 +13,7 @@ from explorer.runtime.arrays import kernels_of
 from explorer.runtime.export.folder import export, package_of
 from tests.compiler.by_form import facts
 from tests.compiler.by_form.facts import FACTS
+from tests.compiler.by_form.graph_forms import OF_GRAPHS
 from tests.compiler.by_form.mapped_forms import MAPPED_BODIES
 from tests.compiler.by_form.set_forms import SET_FORMS, inputs_of
 from tests.compiler.models import compiled
@@ -27,6 +28,8 @@ FORMS = (
         "rows and columns that are divided",
         "a tensor of four dimensions",
     ),
+    *OF_GRAPHS,
+    "both ends of friends",
     *("facts with a bag each", "ids beside a bag", "sums along maps", "data of times", "data of reversed edges"),
 )
 BUILT = {
@@ -35,6 +38,8 @@ BUILT = {
     "hashed nodes": {},
     "hashed ends of edges": {},
     "facts with a bag each": {},
+    "a softmax over a second graph": {},
+    "both ends of friends": {},
     "hashed ids": {"negatives": "tail:3"},
     "crossed ids": {"negatives": "tail:3"},
     "ends of edges that are crossed": {},
@@ -151,6 +156,32 @@ def test_what_does_not_fit_is_refused_in_the_words_of_the_runtimes_module(name, 
         module = kind()
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             module(**tensors_of(inputs | change, compilation))
+
+
+GRAPHS = [
+    ({"q_dst": np.zeros(5, np.int32)}, "q_dst has the shape [5], but there are 8 q_edges."),
+    ({"q_src": np.full(8, 5, np.int32)}, "q_src holds 5, but x has 5 rows."),
+    ({"q_etype": np.full(8, 3, np.int32)}, "q_etype holds 3, but R has 3 rows."),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), GRAPHS)
+def test_what_does_not_fit_a_second_graph_is_refused(change, message, tmp_path, monkeypatch):
+    compilation, inputs = case_of("a softmax over a second graph", {})
+    module = Model(compilation, tmp_path, monkeypatch, grad=False).kind()
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        module(**tensors_of(inputs | change, compilation))
+
+
+def test_a_second_graph_may_have_nodes_of_its_own_and_no_types(tmp_path, monkeypatch):
+    compilation, inputs = case_of("a softmax over a second graph", {})
+    module = Model(compilation, tmp_path, monkeypatch, grad=False).kind(q_etype=3)
+    given = {name: torch.from_numpy(inputs[name]) for name in ("src", "dst", "q_src", "q_dst")}
+    made = module.prepare(**given | {"q_dst": torch.full((8,), 7)})
+    assert (made.counts["node"], made.counts["q_edge"], made.counts["q_etype"]) == (8, 8, 3)
+    assert made.arrays["q_etype"].tolist() == [0] * 8
+    with pytest.raises(ValueError, match=r"^Form takes src, dst, q_src, q_dst, and etype and ntype and q_etype where"):
+        module.prepare(**given, r_src=given["src"])
 
 
 LAYER = [

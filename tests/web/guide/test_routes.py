@@ -30,7 +30,7 @@ def test_the_tour_and_the_language_are_answered(client: TestClient) -> None:
     assert len(stops) == 9
     assert stops[6]["panes"][0] == {"stage": "graph", "at": 5, "diff": True}
     sheet = client.get("/guide/language").text
-    assert sheet.count("<article>") == 16
+    assert sheet.count("<article>") == 17
     assert "g: graph[user, item]" in sheet
     assert "edge_softmax(g, name)" in sheet
 

@@ -259,6 +259,8 @@ class Elaborator:
                 return take_attribute(self, node, inner)
             case syntax.Data():
                 return self.loops.data(node, inner)
+            case syntax.InDegree():
+                return self.loops.elements.in_degree(node, inner)
         return inner
 
     def _lookup(self, name: syntax.Name, indexed: syntax.Index | None) -> Entity | None:

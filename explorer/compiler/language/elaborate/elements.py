@@ -11,7 +11,7 @@ from explorer.compiler.ir.node import Span
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, with_article
 from explorer.compiler.language.elaborate.headers.maps import declared_maps
 from explorer.compiler.language.elaborate.result import OperationSite
-from explorer.compiler.language.names.entities import Constant, Entity, Index, Row, Table
+from explorer.compiler.language.names.entities import Constant, Entity, Index, Row, StructureArgument, Table
 from explorer.compiler.language.names.structures import FACTS, GRAPH, GRAPH_KIND, Structure
 from explorer.compiler.language.parsing import syntax
 
@@ -102,14 +102,57 @@ class Elements:
         """What the structure has for an element: where a map leads from it, or a number."""
         member = index.domain
         index = Index(member, member, member, index.text) if index.member else index
-        if name in self._structure.maps:
+        if self._structure.map_of(index.index_set, name) in self._structure.maps:
             return self._step(index, name, site.label)
         if name == "id":
             return replace(index, shown=site.label)
+        if name == "in_degree":
+            return self._degree(site, self.graph_here(), index)
         return self._elaborator.operations.structure(site, name, index)
 
+    def graph_here(self) -> Structure:
+        """The graph whose edges a node has where none is named: the first, in a helper of those that it is given."""
+        given = (each for each in self._elaborator.scope.values() if isinstance(each, StructureArgument))
+        first = next(iter(self._structure.several.values()), self._structure)
+        return next((each.structure for each in given), first)
+
+    def in_degree(self, node: syntax.InDegree, graph: Entity | None) -> Row | Constant | None:
+        """`q.in_degree(n)`: of the first graph what every node has, of another a sum over its edges."""
+        elaborator = self._elaborator
+        index = elaborator.expression(node.node)
+        if graph is None or index is None:
+            return None
+        shown = slice_text(elaborator.text, node.extent)
+        if not isinstance(graph, StructureArgument) or graph.structure.kind != GRAPH_KIND:
+            text = slice_text(elaborator.text, node.base.extent)
+            elaborator.collector.report(f"'{text}' is no graph, whose edges {shown} would count", node.base.extent)
+            return None
+        site = OperationSite(shown, node.extent, node.extent)
+        if not isinstance(index, Index) or index.computed:
+            self._report_no_end(site, graph.structure, slice_text(elaborator.text, node.node.extent))
+            return None
+        return self._degree(site, graph.structure, index)
+
+    def _degree(self, site: OperationSite, graph: Structure, index: Index) -> Row | Constant | None:
+        operations, end, edges = self._elaborator.operations, graph.led_to("dst"), graph.member
+        if index.index_set != end:
+            self._report_no_end(site, graph, index.text)
+            return None
+        if edges == self._structure.member:
+            return operations.structure(site, "in_degree", index)
+        one = operations.builder.row(Constant(1, site.span, "1"))
+        return self.at(operations.segment(site, "sum", one, self._structure.map_of(edges, "dst"), end), index, site)
+
+    def _report_no_end(self, site: OperationSite, graph: Structure, text: str) -> None:
+        """About the degree of what no edge of a graph leads to."""
+        message = (
+            f"{site.label} counts the edges that lead to {with_article(graph.led_to('dst'))}, and '{text}' is none"
+        )
+        self._elaborator.collector.report(message, site.extent)
+
     def _step(self, index: Index, name: str, shown: str) -> Index:
-        """Where a map leads from an index's element."""
+        """Where a map, by the name of an element's part, leads from an index's element."""
+        name = self._structure.map_of(index.index_set, name)
         path = name if index.identity else f"{index.name}.{name}"
         return Index(path, self._structure.maps[name][1], index.domain, shown)
 
@@ -141,6 +184,8 @@ class Elements:
         self._forgotten.add(name)
         for index_set in (*self._structure.groups, *self._structure.members, *self._structure.sets, WHOLE):
             self.data.setdefault((index_set, name), None)
+        for graph in self._structure.several:
+            self.data.setdefault((WHOLE, f"{graph}.{name}"), None)
 
     def begin_sum(self, key: Key, place: Span) -> None:
         """After the first `+=` of a loop over a group's members, which may not have read the data before."""
@@ -208,9 +253,16 @@ class Elements:
             self._report_unknown(index, name, place)
         return None
 
-    def read_whole(self, name: str, shown: str, extent: Span, place: Span) -> Row | Constant | None:
+    def whole(self, argument: StructureArgument, name: str) -> Key:
+        """The data of a graph or a matrix itself: of several graphs each has its own."""
+        further = argument.structure.member != self._structure.member
+        return WHOLE, f"{argument.name}.{name}" if further else name
+
+    def read_whole(
+        self, argument: StructureArgument, name: str, shown: str, node: syntax.Data
+    ) -> Row | Constant | None:
         """`g["h"]`, which a loop over the graph sums."""
-        key = (WHOLE, name)
+        key, extent = self.whole(argument, name), node.extent
         if key in self.summing:
             message = f"'{name}' is summed in this loop: its value is known behind the loop"
             self._elaborator.collector.report(message, extent, f"Line {self.summing[key]} sums it.")
@@ -218,8 +270,10 @@ class Elements:
         if key not in self.data:
             if self._complete and not self._elaborator.is_broken(name):
                 detail = f"""What is summed over all elements is data of it: {shown}["{name}"] += ..., in a loop."""
-                message = f"unknown data '{name}' of {self._structure.owner}"
-                self._elaborator.collector.report(message, place, detail)
+                several = self._structure.several
+                owner = f"the graph '{argument.name}'" if several else self._structure.owner
+                message = f"unknown data '{name}' of {owner}"
+                self._elaborator.collector.report(message, node.name.extent, detail)
             return None
         if self._elaborator.loops.level != self._elaborator.loops.base:
             self._before_sum.add(key)
@@ -242,7 +296,7 @@ class Elements:
             self._report_no_map(index, name, place)
             return
         if index_set not in standing:
-            kind = with_article(index_set)
+            kind = self._structure.called(index_set)
             report(f"'{shown}' is {kind} and has no '{name}': data stands on {self._structure.words}", place)
             return
         if self._structure.others and name in (*GRAPH.parts["node"], *GRAPH.parts["edge"]) and index_set != "edge":
@@ -250,12 +304,13 @@ class Elements:
             return
         other = next((each for each in standing if each != index_set and (each, name) in self.data), "")
         if other:
-            report(f"'{name}' is data of {with_article(other)}, but {shown} is {with_article(index_set)}", place)
+            called = self._structure.called
+            report(f"'{name}' is data of {called(other)}, but {shown} is {called(index_set)}", place)
             return
         table = self.tables.get(name)
         if table is not None:
             sets = " and ".join(table.tensor.sets) or "nothing"
-            report(f"'{name}' is indexed by {sets}, but {shown} is {with_article(index_set)}", place)
+            report(f"'{name}' is indexed by {sets}, but {shown} is {self._structure.called(index_set)}", place)
             return
         if name in self._lines:
             report(f"'{name}' is read before it is written: line {self._lines[name]} writes it", place)
@@ -264,7 +319,8 @@ class Elements:
         known += [entry for entry, table in self.tables.items() if table.tensor.sets == (index_set,)]
         given = self._structure.parts.get(index_set, ())
         quoted = slice_text(self._elaborator.text, place).startswith('"')
-        maps = [] if quoted else [part for part in given if part in self._structure.maps]
+        every = self._structure.maps
+        maps = [] if quoted else [part for part in given if self._structure.map_of(index_set, part) in every]
         hint, fixes = suggestion(ELSEWHERE.get(name, name) if maps else name, place, [*known, *maps])
         several = plural(index_set)
         written = f": {several} have {', '.join(known)}" if known else f": nothing is written on {several}"
@@ -274,7 +330,12 @@ class Elements:
             fixes = tuple(self._elaborator.declaring_map(name, index_set))
         parts = [f"{shown}.{part}" for part in given]
         detail = f"{self._structure.owner.capitalize()} gives {', '.join(parts)}." if parts else ""
-        report(f"unknown data '{name}' of {with_article(index_set)}{hint or written}", place, detail, fixes)
+        further = next((each for each, graph in self._structure.several.items() if graph.member == index_set), "")
+        if name == "norm" and self._structure.kind == GRAPH_KIND and further:
+            detail = (
+                f"The first graph alone has it; where all have one type it is 1 / {further}.in_degree({shown}.dst)."
+            )
+        report(f"unknown data '{name}' of {self._structure.called(index_set)}{hint or written}", place, detail, fixes)
 
     def _report_two_sets(self, index: Index, name: str, place: Span) -> None:
         """About what elements have where a graph has one set of nodes, or edges, read of one of two sets."""
@@ -307,7 +368,7 @@ class Elements:
         found: list[tuple[Index, tuple[str, ...]]] = [(index, (index.index_set,)) for index in indices]
         for index, behind in found:  # which grows meanwhile
             for name in self._structure.parts.get(index.index_set, ()) if len(found) < MOST_IN_REACH else ():
-                _, codomain = self._structure.maps.get(name, ("", ""))
+                _, codomain = self._structure.maps.get(self._structure.map_of(index.index_set, name), ("", ""))
                 if codomain and codomain not in behind:
                     found.append((self._step(index, name, f"{index.text}.{name}"), (*behind, codomain)))
         return [index for index, _ in found]

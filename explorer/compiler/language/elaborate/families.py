@@ -15,7 +15,7 @@ from explorer.compiler.language.elaborate.builder import GraphBuilder
 from explorer.compiler.language.elaborate.declarations import declare_tensors
 from explorer.compiler.language.elaborate.elaborate import Elaborator
 from explorer.compiler.language.elaborate.headers.facts import index_maps, own_negatives
-from explorer.compiler.language.elaborate.headers.graphs import ends_of, names_sets
+from explorer.compiler.language.elaborate.headers.graphs import graph_of, names_sets
 from explorer.compiler.language.elaborate.headers.lists import ids_beside, structure_of
 from explorer.compiler.language.elaborate.headers.maps import with_maps
 from explorer.compiler.language.elaborate.reductions import whole_map
@@ -36,7 +36,7 @@ from explorer.compiler.language.names.entities import (
 )
 from explorer.compiler.language.names.prelude import helpers_for
 from explorer.compiler.language.names.reserved import why_reserved
-from explorer.compiler.language.names.structures import BATCH, NEGATIVE, Structure, bags_of, facts_of, graph_between
+from explorer.compiler.language.names.structures import BATCH, GRAPH, NEGATIVE, Structure, bags_of, facts_of
 from explorer.compiler.language.parsing import syntax
 from explorer.compiler.options import Negatives
 
@@ -209,16 +209,17 @@ class Layer(_Definition):
     family = "layer"
 
     def __init__(self, definition: syntax.Definition, source: Source) -> None:
-        ends = ends_of(definition, source.sizes, source.collector)
-        self.known = ends is not None or not names_sets(definition)
-        self.ends = ends or ir.NODES
-        structure = with_maps(graph_between(self.ends), definition, source.sizes, source.collector)
+        found = graph_of(definition, source.sizes, source.collector)
+        self.known = found is not None or not names_sets(definition)
+        of_graph = found or GRAPH
+        self.ends = of_graph.led_to("src"), of_graph.led_to("dst")
+        structure = with_maps(of_graph, definition, source.sizes, source.collector)
         structure = with_computed(structure, definition, source.sizes)
         super().__init__(definition, source, structure, structure.dependencies)
         report_sizes(source, structure)
-        if ends is not None:
-            name = definition.parameters[0].name.text
-            self.scope[name] = StructureArgument(name, structure)
+        if found is not None:
+            for name in (parameter.name.text for parameter in definition.parameters):
+                self.scope[name] = StructureArgument(name, structure.several.get(name, structure))
 
     def graph(self) -> ir.Graph | None:
         """The layer's graph; where it is between sets that cannot be, nothing in its body can be told."""

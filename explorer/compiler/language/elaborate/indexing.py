@@ -166,11 +166,17 @@ def _report_wrong_set(
     text = slice_text(elaborator.text, place.extent)
     label = f"Use {name}[{{}}]" if len(node.indices) == 1 else "Use {}"
     elaborator.collector.report(
-        f"{name} is indexed by {index_set}, but {text} is {with_article(index.index_set)}",
+        f"{name} is indexed by {index_set}, but {text} is {elaborator.structure.called(index.index_set)}",
         node.extent if len(node.indices) == 1 else place.extent,
-        f"{name} is declared in line {base.declaration.extent.line}.",
+        f"{name} is declared in line {base.declaration.extent.line}{_whose(elaborator, index_set)}.",
         [Fix(label.format(other), place.extent, other) for other in dict.fromkeys(right)],
     )
+
+
+def _whose(elaborator: Elaborator, index_set: str) -> str:
+    """What a tensor has rows for, where there are several graphs and edges of each."""
+    called = elaborator.structure.called(index_set)
+    return "" if called == with_article(index_set) else f", with a row for each that is {called}"
 
 
 def take_slice(elaborator: Elaborator, node: syntax.Slice, base: Entity | None) -> Row | None:

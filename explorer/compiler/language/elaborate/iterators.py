@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from explorer.compiler.ir.graph import plural
-from explorer.compiler.ir.set_maps import PAIRS
+from explorer.compiler.ir.graph import NODES, plural
+from explorer.compiler.ir.set_maps import EDGE, PAIRS
 from explorer.compiler.language.diagnostics import Fix, slice_text, suggestion, with_article
 from explorer.compiler.language.elaborate.elements import ITERATORS, TYPES
 from explorer.compiler.language.names.entities import Entity, Given, Index, Members, StructureArgument
@@ -89,6 +89,10 @@ class _Iterator:
         self.level = elaborator.loops.level
         self.text = slice_text(elaborator.text, iterator.base.extent)
         self.line = iterator.extent.line
+        self.arguments = iterator.arguments
+        self.graph: StructureArgument | None = None
+        """That whose edges at a node are gone over, where it is named: `q.incoming_edges(n)`, whose `arguments` are
+        those behind the node."""
 
     def entered(self) -> Entered | None:
         """By what stands behind `in`."""
@@ -103,14 +107,14 @@ class _Iterator:
             case Members():
                 return self.of_members(base)
             case StructureArgument(structure=structure) if structure.kind == GRAPH_KIND:
-                return self.of_graph(structure)
+                return self.of_named(base) if self.method in (*ITERATORS, *TYPES) else self.of_graph(structure)
             case StructureArgument(structure=structure):
                 return self.of_matrix(structure)
             case Index() if self.is_of_graph(base):
-                return self.of_node(base)
+                return self.of_node(base, self.elaborator.loops.elements.graph_here())
             case Index() if base.index_set == self.elaborator.structure.each:
                 structure = self.elaborator.structure
-                return self.of_group(base, structure.bags.get(base.bag, structure))
+                return self.of_group(base, structure.several.get(base.bag, structure))
         detail = ""
         if self.elaborator.structure.kind == "facts":
             detail = "A score's reductions go over numbers, 0..K, or over a set of its header, n: negatives of entity."
@@ -131,7 +135,8 @@ class _Iterator:
         if structure.others and self.method in OF_ONE_SET:
             self.report_two_sets(structure, OF_ONE_SET[self.method])
             return None
-        known = [name for name in GRAPH_ITERATORS if not structure.others or name not in OF_ONE_SET]
+        lacks = OF_ONE_SET if structure.others else () if structure.group == NODES[0] else ("ntypes",)
+        known = [name for name in GRAPH_ITERATORS if name not in lacks]
         if not self.has_method("A graph has", known):
             return None
         if self.level.index_set != "unit":
@@ -139,6 +144,8 @@ class _Iterator:
                 "In a loop over nodes stand loops over n.incoming_edges() and n.outgoing_edges(), and over"
                 " n.incoming_etypes(), the types that n's edges have."
             )
+            if structure.member != EDGE:
+                detail = f"In a loop over nodes stand loops over {self.text}.incoming_edges(n)."
             fixes = [
                 Fix(f"Use {name}.incoming_etypes()", self.iterator.extent, f"{name}.incoming_etypes()")
                 for name, entity in self.elaborator.scope.items()
@@ -149,13 +156,39 @@ class _Iterator:
                 "a loop over the graph stands in no other loop", self.iterator.extent, detail, fixes
             )
             return None
-        ends = {f"{end}_nodes": structure.maps[end][1] for end in ("src", "dst")}
-        sets = {**ends, "edges": "edge", "nodes": structure.group, "etypes": "etype", "ntypes": "ntype"}
+        ends = {f"{end}_nodes": structure.led_to(end) for end in ("src", "dst")}
+        of_edges = {"edges": structure.member, "etypes": structure.led_to("etype")}
+        sets = {**ends, **of_edges, "nodes": structure.group, "ntypes": "ntype"}
         return self.one(Level(sets[self.method], line=self.line))
+
+    def of_named(self, graph: StructureArgument) -> Entered | None:
+        """`q.incoming_edges(n)`: the edges of a graph that is named, at a node."""
+        ends = " or ".join(dict.fromkeys(map(with_article, graph.structure.groups)))
+        if not self.arguments:
+            message = f"{self.shown} lacks its node: {self.text}.{self.method}(n) goes over edges of '{self.text}' at n"
+            self.elaborator.collector.report(message, self.iterator.extent, f"There n is {ends}.")
+            return None
+        node = self.arguments[0]
+        base = self.elaborator.expression(node)
+        if base is None:
+            return None
+        text = slice_text(self.elaborator.text, node.extent)
+        if not isinstance(base, Index) or base.computed or base.index_set not in graph.structure.groups:
+            message = f"{self.shown} goes over the edges of '{self.text}' at {ends}, and '{text}' is none"
+            self.elaborator.collector.report(message, node.extent)
+            return None
+        self.graph, self.text, self.arguments = graph, text, self.arguments[1:]
+        return self.of_node(base, graph.structure)
+
+    def written(self, method: str) -> str:
+        """The iterator with another method."""
+        graph = [] if self.graph is None else [self.text]
+        given = [slice_text(self.elaborator.text, each.extent) for each in self.arguments]
+        return f"{self.graph.name if self.graph else self.text}.{method}({', '.join(graph + given)})"
 
     def report_two_sets(self, structure: Structure, instead: tuple[str, ...]) -> None:
         """About a loop over the nodes of a graph, or their types, which leads from one set to another."""
-        source, destination = (plural(structure.maps[end][1]) for end in ("src", "dst"))
+        source, destination = (plural(structure.led_to(end)) for end in ("src", "dst"))
         lacks = "it has no one set of nodes" if self.method == "nodes" else "nodes of two sets have no types"
         message = f"'{self.text}' leads from {source} to {destination}: {lacks}"
         loops = {"src_nodes": f" over {source}", "dst_nodes": f" over {destination}", "etypes": ""}
@@ -163,39 +196,53 @@ class _Iterator:
         fixes = [Fix(f"Use {self.text}.{name}()", self.iterator.extent, f"{self.text}.{name}()") for name in instead]
         self.elaborator.collector.report(message, self.iterator.extent, detail, fixes)
 
-    def ends_there(self, base: Index) -> bool:
+    def ends_there(self, base: Index, structure: Structure) -> bool:
         """Whether edges have the end at such an element that the method goes back by: of two sets, one has those that
         lead away, and the other those that lead to it."""
-        maps, end = self.elaborator.structure.maps, {**ITERATORS, **TYPES}[self.method]
-        if maps[end][1] == base.index_set:
+        end = {**ITERATORS, **TYPES}[self.method]
+        if structure.led_to(end) == base.index_set:
             return True
         leads = "away from" if end == "dst" else "to"
         way = "outgoing" if end == "dst" else "incoming"
-        instead = f"{self.text}.{way}_{self.method.rpartition('_')[2]}"
+        instead = self.written(f"{way}_{self.method.rpartition('_')[2]}")
         missing = {"dst": "incoming", "src": "outgoing"}[end]
         message = f"edges lead {leads} {plural(base.index_set)}: '{self.text}' has no {missing} edges"
-        given = ", ".join(slice_text(self.elaborator.text, each.extent) for each in self.iterator.arguments)
-        detail = f"Write {instead}({given}); those the other way are of {plural(maps[end][1])}."
-        fixes = [Fix(f"Use {instead}({given})", self.iterator.extent, f"{instead}({given})")]
+        detail = f"Write {instead}; those the other way are of {plural(structure.led_to(end))}."
+        fixes = [Fix(f"Use {instead}", self.iterator.extent, instead)]
         self.elaborator.collector.report(message, self.iterator.extent, detail, fixes)
         return False
 
-    def of_node(self, base: Index) -> Entered | None:
+    def of_node(self, base: Index, structure: Structure) -> Entered | None:
         """`n.incoming_edges()`, `n.incoming_edges(r)` with the type of edges, `n.incoming_etypes()`."""
         if not self.has_method(f"{with_article(base.index_set).capitalize()} has", (*ITERATORS, *TYPES)):
             return None
-        if not self.ends_there(base):
+        if not self.ends_there(base, structure):
+            return None
+        if structure.member != EDGE and (self.method in TYPES or self.arguments):
+            self.report_types(structure)
             return None
         if self.method in TYPES:
             return self.of_types(base)
         end, index_set = ITERATORS[self.method], base.index_set
-        if self.iterator.arguments:
-            return self.of_type(base, end, self.iterator.arguments[0])
-        if self.level.index_set in PAIRS and base.name == self.level.end:
+        if self.arguments:
+            return self.of_type(base, end, self.arguments[0])
+        if structure.member == EDGE and self.level.index_set in PAIRS and base.name == self.level.end:
             message = f"in a loop over the types of {self.text}'s edges, those of one type are gone over"
-            self.elaborator.collector.report(message, self.iterator.extent, f"Write {self.text}.{self.method}(r).")
+            detail = f"Write {self.written(self.method)[:-1]}{', ' if self.graph else ''}r)."
+            self.elaborator.collector.report(message, self.iterator.extent, detail)
             return None
-        return self.one(Level("edge", {index_set: end}, self.line), None if base.identity else base)
+        level = Level(structure.member, {index_set: structure.map_of(structure.member, end)}, self.line)
+        return self.one(level, None if base.identity else base)
+
+    def report_types(self, structure: Structure) -> None:
+        """About the edges of one type at a node of a further graph, or their types."""
+        graphs = self.elaborator.structure.several
+        name = next(each for each, known in graphs.items() if known is structure)
+        message = (
+            f"by their type, the edges of '{next(iter(graphs))}' alone are gone over at a node, not those of '{name}'"
+        )
+        detail = f"The graph for that stands first in the header; of an edge e of '{name}', e.etype is its type."
+        self.elaborator.collector.report(message, self.iterator.extent, detail)
 
     def of_types(self, base: Index) -> Entered | None:
         """`n.incoming_etypes()`: the pairs of a node and a type that its edges have, by a variable that is the type."""
@@ -317,7 +364,7 @@ class _Iterator:
             message = f"'{self.text}' has no '{self.method}'{hint}"
             self.elaborator.collector.report(message, method.extent, listed, fixes)
             return False
-        if not len(takes) <= len(self.iterator.arguments) <= may_take:
+        if not len(takes) <= len(self.arguments) <= may_take:
             message = f"it is {self.text}.{self.method}({takes})"
             wrong = f"lacks its {'row' if takes == 'i' else 'column'}" if takes else "takes nothing in its brackets"
             self.elaborator.collector.report(f"'{self.text}.{self.method}' {wrong}: {message}", self.iterator.extent)

@@ -211,7 +211,7 @@ class Loops:
             return
         text = slice_text(elaborator.text, target.base.extent)
         if isinstance(index, StructureArgument):
-            self._sum_whole(statement, target, (WHOLE, name), value)
+            self._sum_whole(statement, target, self.elements.whole(index, name), value)
             return
         standing = (*self._structure.groups, *self._structure.members)
         known = (*standing, self.level.index_set, *self.level.around)
@@ -268,7 +268,7 @@ class Loops:
         if level == WHOLE or not statement.operator:
             message = f"data of {self._structure.owner} is a sum over its elements"
             loop, text = "in a loop", slice_text(self._elaborator.text, target.base.extent)
-            self._report(message, statement.extent, f"""It is written {text}["{key[1]}"] += ..., {loop}.""")
+            self._report(message, statement.extent, f"""It is written {text}["{target.name.text}"] += ..., {loop}.""")
         elif value is not None and not own:
             message = f"this is the same for every {level}: a sum over all of them is of what they have"
             self._report(message, statement.value.extent)
@@ -403,7 +403,7 @@ class Loops:
         name = self._data_name(node)
         text = slice_text(self._elaborator.text, node.base.extent)
         if isinstance(base, StructureArgument):
-            return None if name is None else self.elements.read_whole(name, text, node.extent, node.name.extent)
+            return None if name is None else self.elements.read_whole(base, name, text, node)
         if not isinstance(base, Index) or base.computed or self._structure.kind == "facts":
             owners = "no node and no edge of a layer"
             if self._structure.group:

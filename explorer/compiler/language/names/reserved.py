@@ -25,10 +25,24 @@ def reserved_names(structure: Structure) -> frozenset[str]:
     arrays = [f"{name}{array}" for name in structure.maps for array in ("", "_ptr", "_order")]
     counts = [str(count_name(index_set)) for index_set in structure.sets]
     wholes = [f"all_{plural(index_set)}" for index_set in structure.all_sets]
-    given = [f"{name}_{array}" for name in structure.bags for array in OF_BAGS] or [*_GIVEN[structure.kind]]
+    given = [*_GIVEN[structure.kind]]
     if structure.kind == GRAPH_KIND:
-        given += [number_of(index_set) for index_set in structure.groups]
+        given += [number_of(index_set) for index_set in (*structure.groups, *_types_beside(structure))]
+    elif structure.several:
+        given = [f"{name}_{array}" for name in structure.several for array in OF_BAGS]
     return frozenset([*arrays, *counts, *wholes, *given, UPSTREAM])
+
+
+def own_names(further: Structure) -> frozenset[str]:
+    """Those that a layer's further graph adds to those of the first."""
+    arrays = [f"{name}{array}" for name in further.maps for array in ("", "_ptr", "_order")]
+    counts = [f"{word}{plural(index_set)}" for index_set in further.sets for word in ("", "all_", "num_")]
+    return frozenset([*arrays, *counts, *further.sets])
+
+
+def _types_beside(structure: Structure) -> tuple[str, ...]:
+    """The types of the edges of a layer's further graphs."""
+    return tuple(each.led_to("etype") for each in structure.several.values())
 
 
 def why_reserved(name: str, structure: Structure) -> str:

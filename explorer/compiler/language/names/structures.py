@@ -7,7 +7,7 @@ from dataclasses import field
 
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir.graph import NODES, Ends, plural
-from explorer.compiler.ir.set_maps import graph_maps
+from explorer.compiler.ir.set_maps import beside_edges, graph_maps
 from explorer.compiler.language.diagnostics import with_article
 from explorer.compiler.language.names.dependency import Dependency
 
@@ -19,6 +19,8 @@ OF_BAGS = ("ptr", "idx", "weight", "num_rows")
 """Those of bags; of several, behind the name of each: `a_ptr`."""
 FACTS = "facts"
 """The kind of a score's structure."""
+GRAPH_KIND = "graph"
+"""The kind of a layer's structure."""
 BATCH = "batch"
 """The set of a score's facts: over it is what comes with each of them, as labels do."""
 NEGATIVE = "negative"
@@ -48,12 +50,14 @@ class Structure:
     each: str = "unit"
     """The set for whose elements the definition is called."""
 
-    bags: Mapping[str, Structure] = field(default_factory=dict)
-    """Of several bags each one's own, by the parameter; what an element has is here, of all of them."""
+    several: Mapping[str, Structure] = field(default_factory=dict)
+    """Of several bags or graphs each one's own, by the parameter; what an element has is here, of all of them."""
     arrays: frozenset[str] = frozenset()
     """What a run gives the structure itself as, under whatever names its maps have."""
     by_set: Mapping[str, str] = field(default_factory=dict)
     """The maps from members that the sets' names stand for as well: `z.user` for `z.row` of a csr[user, item]."""
+    map_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The maps that parts of a set's elements are, where these have other names: ("q_edge", "src") is `q_src`."""
     made: tuple[str, ...] = ()
     """Those of its sets that only ids lead to which are computed of others."""
     others: tuple[str, ...] = ()
@@ -83,8 +87,8 @@ class Structure:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The sets of members: of several bags, each has its own."""
-        return tuple(each.member for each in self.bags.values()) or (self.member,)
+        """The sets of members: of several bags or graphs, each has its own."""
+        return tuple(each.member for each in self.several.values()) or (self.member,)
 
     @property
     def all_sets(self) -> tuple[str, ...]:
@@ -113,7 +117,7 @@ class Structure:
         these; else those of its elements, and of what members pick."""
         if self.kind == FACTS:
             return tuple(index_set for index_set in self.sets if index_set != BATCH)
-        lists = tuple(self.bags.values()) or (self,)
+        lists = tuple(self.several.values()) or (self,)
         picked = (each.maps[each.picks][1] for each in lists if each.picks)
         return tuple(dict.fromkeys((*self.members, *self.groups, *picked)))
 
@@ -124,16 +128,28 @@ class Structure:
 
     def home_of(self, member: str) -> str:
         """That of the members of a set, of several bags too."""
-        return next((each.home for each in self.bags.values() if each.member == member), self.home)
+        return next((each.home for each in self.several.values() if each.member == member), self.home)
+
+    def map_of(self, index_set: str, part: str) -> str:
+        """The map that a part of a set's elements is: `src` of every edge, of a further graph's `q_src`."""
+        return self.map_names.get((index_set, part), part)
+
+    def called(self, index_set: str) -> str:
+        """What messages call an element of a set: of several graphs, whose edge it is."""
+        for name, graph in self.several.items() if self.kind == GRAPH_KIND else ():
+            known = {graph.member: f"an edge of '{name}'", graph.led_to("etype"): f"a type of the edges of '{name}'"}
+            if index_set in known:
+                return known[index_set]
+        return with_article(index_set)
+
+    def led_to(self, part: str) -> str:
+        """The set that a part of a graph's edges leads to."""
+        return self.maps[self.map_of(self.member, part)][1]
 
     @property
     def words(self) -> str:
         """`nodes and edges`."""
         return " and ".join(map(plural, (*self.groups, *self.members)))
-
-
-GRAPH_KIND = "graph"
-"""The kind of a layer's structure."""
 
 
 def graph_between(ends: Ends) -> Structure:
@@ -165,6 +181,38 @@ def graph_between(ends: Ends) -> Structure:
 
 GRAPH = graph_between(NODES)
 """A layer's graph of one set of nodes."""
+
+
+def graph_beside(name: str, ends: Ends) -> Structure:
+    """`q: graph` behind another graph: edges of its own, `q_edge`, with types of their own, over the same nodes."""
+    source, destination = ends
+    edge, etype = beside_edges(name)
+    return replace(
+        graph_between(ends),
+        sets=(edge, etype),
+        member=edge,
+        maps={f"{name}_src": (edge, source), f"{name}_dst": (edge, destination), f"{name}_etype": (edge, etype)},
+        given={},
+        parts={edge: ("src", "dst", "etype", "id"), etype: ("id",)},
+        others=() if source == destination else (source,),
+        map_names={(edge, part): f"{name}_{part}" for part in ("src", "dst", "etype")},
+    )
+
+
+def several_graphs(graphs: Mapping[str, Ends]) -> Structure:
+    """`g: graph, q: graph`: the first has the maps and sets of every graph, and the others theirs under their names."""
+    (first, ends), *others = graphs.items()
+    own = graph_between(ends)
+    several = {first: own, **{name: graph_beside(name, between) for name, between in others}}
+    beside = tuple(several[name] for name, _ in others)
+    return replace(
+        own,
+        sets=(*own.sets, *(index_set for each in beside for index_set in each.sets)),
+        maps={**own.maps, **{name: place for each in beside for name, place in each.maps.items()}},
+        parts={**own.parts, **{index_set: parts for each in beside for index_set, parts in each.parts.items()}},
+        map_names={place: name for each in beside for place, name in each.map_names.items()},
+        several=several,
+    )
 
 
 def facts_of(sets: Iterable[str]) -> Structure:
@@ -206,7 +254,7 @@ def several_bags(rows: Mapping[str, str]) -> Structure:
         given={name: entry for each in bags.values() for name, entry in each.given.items()},
         summed=f"for i in {name}: {name}",
         arrays=LISTS | {f"{name}_{array}" for name in bags for array in OF_BAGS},
-        bags=bags,
+        several=bags,
     )
 
 

@@ -89,6 +89,15 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
+class InDegree:
+    """`q.in_degree(n)`: how many edges of a graph that is named lead to a node."""
+
+    base: Expression
+    node: Expression
+    extent: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """`"att"`, the name of data as an argument; `text` is without the quotes."""
 
@@ -168,6 +177,7 @@ Expression = (
     | Index
     | Slice
     | Attribute
+    | InDegree
     | Parentheses
     | Text
     | Data
@@ -195,6 +205,8 @@ def walk_expression(expression: Expression) -> Iterable[Expression]:
                 pending += (part for part in (node.base, node.start, node.stop, node.step) if part is not None)
             case Attribute() | Data():
                 pending.append(node.base)
+            case InDegree():
+                pending += (node.base, node.node)
             case Listing():
                 pending += node.items
             case Parentheses():

@@ -230,6 +230,10 @@ class TreeBuilder(Transformer[Token, Any]):
         span = join(span_of(dot), span_of(name))
         return syntax.Attribute(base, _name(name), span, join(base.extent, span))
 
+    def in_degree(self, children: list[Any]) -> syntax.InDegree:
+        base, _, _, _, node, closing = children
+        return syntax.InDegree(base, node, join(base.extent, span_of(closing)))
+
     def name(self, children: list[Any]) -> syntax.Name:
         return _name(children[0])
 

@@ -22,6 +22,7 @@ class Layer(Compiled):
     ends: tuple[str, str] = ("node", "node")  # the sets that edges lead from and to; nodes of one set have types
     counted: Mapping[str, str] = {"num_nodes": "node", "num_etypes": "etype", "num_ntypes": "ntype"}
     """The numbers that a call may give, each with the set that it is of."""
+    beside: tuple[str, ...] = ()  # the further graphs over the same ends, whose edges are maps that the text declares
 
     def sets(self) -> set[str]:
         """Those of a graph, whether or not a tensor is over them."""
@@ -46,11 +47,14 @@ class Layer(Compiled):
         told = {**self.set_sizes, **(known or {})}
         told |= {index_set: int(given.pop(name)) for name, index_set in self.counted.items() if name in given}
         if not {"src", "dst"} <= given.keys() <= {*arrays, *further} or len(ids) > len((*arrays, *further)):
-            takes, types = ", ".join(("src", "dst", *further)), " and ".join(arrays[2:])
+            types_beside = [f"{graph}_etype" for graph in self.beside]
+            takes = ", ".join(("src", "dst", *(name for name in further if name not in types_beside)))
+            types = " and ".join((*arrays[2:], *types_beside))
             raise ValueError(f"{type(self).__name__} takes {takes}, and {types} where there are types.")
         found = {name: narrow(each, name, True) for name, each in given.items()}
         one_device(found)
-        found.setdefault("etype", torch.zeros_like(found["src"]))
+        for before in ("", *(f"{graph}_" for graph in self.beside if f"{graph}_src" in found)):
+            found.setdefault(f"{before}etype", torch.zeros_like(found[f"{before}src"]))
         if not found["src"].shape == found["dst"].shape == found["etype"].shape or found["src"].ndim != 1:
             raise ValueError("src, dst and etype are lists of one length.")
         sizes = self._sizes(found, told)
@@ -65,6 +69,9 @@ class Layer(Compiled):
         src, dst, etype = found["src"], found["dst"], found["etype"]
         least = {self.ends[0]: highest(src, True) + 1}
         least[self.ends[1]] = max(highest(dst, True) + 1, least.get(self.ends[1], 0))
+        for entry in self.declared:
+            if entry.domain in [f"{graph}_edge" for graph in self.beside] and entry.codomain in least:
+                least[entry.codomain] = max(highest(found[entry.name], True) + 1, least[entry.codomain])
         if self._one_set and "ntype" in found:
             least["node"] = len(found["ntype"])
         sizes = {**least, "edge": len(src), "etype": highest(etype, True) + 1}
@@ -79,7 +86,7 @@ class Layer(Compiled):
             sizes["ntype"] = told.get("ntype", highest(ntype, True) + 1)
             if len(ntype) != nodes or highest(ntype, True) >= sizes["ntype"]:
                 raise ValueError(f"ntype is a type below {sizes['ntype']} for each of the {nodes:,} nodes.")
-        return sizes
+        return sizes | {name: told[name] for name in (f"{graph}_etype" for graph in self.beside) if name in told}
 
 
 def encode(given: Mapping[str, Tensor], counts: dict[str, int], sets: tuple[str, str], edges: str) -> Indices:

@@ -148,7 +148,7 @@ def _with_ids(
         if (taken := why_reserved(each.name.text, structure)) or each.name.text in OWN_SETS:
             collector.report(f"'{each.name.text}' {taken or 'is a set'}: choose another name", each.name.extent)
             return None
-        if not _is_free(index_set, each.name.text, sizes, collector, (*structure.members, *structure.bags)):
+        if not _is_free(index_set, each.name.text, sizes, collector, (*structure.members, *structure.several)):
             return None
         known = {*structure.sets, *declared_over(definition)}
         if index_set.text not in known and each.name.text not in computed_in(definition):
