@@ -118,7 +118,7 @@ def test_options_fold_to_what_has_an_effect_and_words_are_explained(open_page: O
     expect(page.locator("#sheet-body")).to_contain_text("An accumulator")
     page.keyboard.press("Escape")
     page.locator("[data-act=language]").click()
-    expect(page.locator("#sheet-body article")).to_have_count(16)
+    expect(page.locator("#sheet-body article")).to_have_count(17)
     assert violations(page, Path(AXE).read_text(encoding="utf-8")) == []
 
 
