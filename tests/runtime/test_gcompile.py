@@ -166,3 +166,18 @@ def test_what_is_no_graph_or_no_operator_is_refused():
         kernels.apply_edges("u_add_v", u=rows(SOURCES, D), v=rows(TARGETS, 2, D + 1))
     with pytest.raises(ValueError, match="has the shape"):
         kernels.spmm(rows(SOURCES + 1, D))
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min"])
+def test_a_graph_of_dgl_and_its_own_results(reduce):
+    dgl = pytest.importorskip("dgl", reason="the graph is DGL's, which this machine does without")
+    graph = dgl.heterograph({("u", "e", "v"): edges()}, num_nodes_dict={"u": SOURCES, "v": TARGETS})
+    x, weight = rows(SOURCES, D), rows(EDGES)
+    got = explorer.gcompile(graph).update_all("u_mul_e", reduce, u=x, e=weight)
+    graph.srcdata["x"], graph.edata["w"] = x.detach(), weight.detach()[:, None]
+    graph.update_all(dgl.function.u_mul_e("x", "w", "m"), getattr(dgl.function, reduce)("m", "h"))
+    torch.testing.assert_close(got, graph.dstdata["h"], rtol=1e-5, atol=1e-6)
+    scores = explorer.gcompile(graph).apply_edges("u_dot_v", u=x, v=rows(TARGETS, D))
+    graph.dstdata["y"] = rows(TARGETS, D).detach()
+    graph.apply_edges(dgl.function.u_dot_v("x", "y", "s"))
+    torch.testing.assert_close(scores.reshape(-1), graph.edata["s"].reshape(-1), rtol=1e-5, atol=1e-6)
