@@ -227,7 +227,7 @@ def test_inspectors_run_again_on_another_stream_and_where_launches_are_recorded(
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=8))
     assert len(inspections(fake_cuda, made, given)) == 5  # the other stream's may not be done
     assert len(inspections(fake_cuda, made, given)) == 0
-    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     structure = made.prepare(given["rowptr"], given["col"])
     symbols, counts = set(inspections_of(made)), []
@@ -241,7 +241,7 @@ def test_inspectors_run_again_on_another_stream_and_where_launches_are_recorded(
 def test_a_graph_that_a_call_brings_is_not_captured(pretended_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made, given = sparse(), matrix(torch.int32)
     want, structure = made(**given), made.prepare(given["rowptr"], given["col"])
-    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(ValueError, match="A CUDA graph would keep the indices of this call"):
         made(**given)

@@ -75,6 +75,13 @@ class Kept(Generic[Value]):
             return make()
 
 
+class OfIdentities(dict[Any, Value]):
+    """Values by identities of objects that they hold: copies begin with nothing, as what they hold has others."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OfIdentities, ()
+
+
 @dataclass(frozen=True)
 class _Seen(Generic[Value]):
     """A tensor that was seen, and what was made of it, once it was seen twice."""
