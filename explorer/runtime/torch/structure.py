@@ -20,6 +20,7 @@ from explorer.compiler.ir.index_sets import (
     SetNames,
     as_they_tell,
     factors,
+    given_over,
     is_given,
     is_of_fact,
     number_of,
@@ -107,8 +108,8 @@ class Structure:
             return self._inverse(graph, entry, counts)[part]
         if entry.paths:
             ids = self._product(graph, entry, counts)
-            container = CONTAINERS.get(entry.domain)
-            self.maps[name] = ids.reshape(counts[container], -1) if container else ids
+            lists = self.maps[given_over(graph, entry.domain)] if entry.domain in CONTAINERS else ids
+            self.maps[name] = ids.reshape(lists.shape)
             return self.maps[name]
         return self._owners(entry)
 
@@ -144,9 +145,8 @@ class Structure:
         steps = {step for path in entry.paths for step in path.split(".")} - {entry.domain}
         maps = {step: self.index(step, graph, counts).reshape(-1) for step in steps}
         every = torch.arange(counts[entry.domain], dtype=torch.int32, device=self.device)
-        return product_ids(graph.maps, entry, maps, counts, every).to(
-            torch.int32
-        )  # computed ids may be wider on the way
+        ids = product_ids(graph.maps, entry, maps, counts, every)
+        return ids.to(torch.int32)  # computed ones may be wider on the way
 
     def _owners(self, entry: IndexMap) -> Tensor:
         """The list that each entry of compressed lists is in."""
