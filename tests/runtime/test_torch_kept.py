@@ -76,6 +76,16 @@ def test_the_tensors_are_not_held() -> None:
     assert gone() is None
 
 
+def test_what_was_made_of_another_graph_goes_with_it_at_a_call_like_the_last() -> None:
+    kept, one, other = torch_kept.Kept(), torch.arange(4), torch.arange(4)
+    gone = weakref.ref(calls(kept, x=one)[1])
+    calls(kept, x=other)
+    del one
+    assert not calls(kept, x=other)[0]
+    gc.collect()
+    assert gone() is None
+
+
 def test_few_graphs_are_kept_and_those_used_last() -> None:
     kept, tensors = torch_kept.Kept(), [torch.arange(n) for n in range(torch_kept.MOST + 1)]
     for tensor in tensors[:-1]:
