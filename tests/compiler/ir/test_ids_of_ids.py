@@ -89,7 +89,8 @@ def test_a_table_has_rows_up_to_the_greatest_id(made: str, counts: tuple[int, in
 @pytest.mark.parametrize(("one", "other", "facts"), [(1, 4, 1), (4, 4, 4), (4, 6, 2), (6, 4, 2)])
 def test_facts_share_what_is_computed_where_they_share_all_of_it(one: int, other: int, facts: int) -> None:
     """Of chunks of 4 and of 6 the sixth and the seventh fact are in one chunk of 4, and in two of 6."""
-    given = [IndexMap(name=n, domain="negative", codomain="e", sharing=s) for n, s in (("a", one), ("b", other))]
-    entry = IndexMap(name="m", domain="negative", codomain="s", paths=("a", "b"), computed=(("+", ()),))
-    assert shared_by([*given, entry], entry) == facts
+    chunks = (("a", one), ("b", other))
+    given = [IndexMap(name=n, domain="negative", codomain="e", sharing=s, origin=()) for n, s in chunks]
+    sums = IndexMap(name="m", domain="negative", codomain="s", paths=("a", "b"), computed=(("+", ()),), origin=())
+    assert shared_by([*given, sums], sums) == facts
     assert shared_by(given, given[1]) == other
