@@ -126,6 +126,19 @@ def test_a_module_on_a_gpu_gives_what_autograd_gives(name: str, pretended_gpu: l
     assert set(pretended_gpu) == {7}
 
 
+@pytest.mark.parametrize("negatives", ["tail:5", "tail:5/4"])
+def test_a_batch_of_nothing_has_no_ids_to_compute_negatives_of(negatives: str) -> None:
+    case = CASES["score"]
+    module = compiled(case.text, options={"negatives": negatives}, on_demand=True).torch(**case.sizes)
+    none = torch.zeros(0, dtype=torch.int64)
+    for _ in range(2):
+        scores = module(none, none, none.reshape(0, 5))
+        assert scores.shape == (0, 5)
+        module.zero_grad()
+        scores.sum().backward()
+        assert all(not parameter.grad.any() for parameter in module.parameters())
+
+
 def test_a_table_lacks_no_row() -> None:
     case = CASES["score"]
     module = compiled(case.text, on_demand=True).torch(**{**case.sizes, "either": 2 * ENTITIES - 2})

@@ -156,7 +156,7 @@ def test_ids_are_not_looked_at_while_a_graph_is_captured(on_device: Any, monkeyp
     ids = torch.zeros(4, dtype=torch.int64)
     made(ids, ids, ids)
     with monkeypatch.context() as context:
-        context.setattr(torch.backends.cuda, "is_built", lambda: True)
+        context.setattr(torch.cuda, "is_initialized", lambda: True)
         context.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
         with pytest.raises(ValueError, match="while a CUDA graph is captured: make the module with check_indices=Fal"):
             made(ids, ids, ids)

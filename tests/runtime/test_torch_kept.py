@@ -76,6 +76,16 @@ def test_the_tensors_are_not_held() -> None:
     assert gone() is None
 
 
+def test_what_was_made_of_another_graph_goes_with_it_at_a_call_like_the_last() -> None:
+    kept, one, other = torch_kept.Kept(), torch.arange(4), torch.arange(4)
+    gone = weakref.ref(calls(kept, x=one)[1])
+    calls(kept, x=other)
+    del one
+    assert not calls(kept, x=other)[0]
+    gc.collect()
+    assert gone() is None
+
+
 def test_few_graphs_are_kept_and_those_used_last() -> None:
     kept, tensors = torch_kept.Kept(), [torch.arange(n) for n in range(torch_kept.MOST + 1)]
     for tensor in tensors[:-1]:
@@ -227,7 +237,7 @@ def test_inspectors_run_again_on_another_stream_and_where_launches_are_recorded(
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=8))
     assert len(inspections(fake_cuda, made, given)) == 5  # the other stream's may not be done
     assert len(inspections(fake_cuda, made, given)) == 0
-    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     structure = made.prepare(given["rowptr"], given["col"])
     symbols, counts = set(inspections_of(made)), []
@@ -241,7 +251,7 @@ def test_inspectors_run_again_on_another_stream_and_where_launches_are_recorded(
 def test_a_graph_that_a_call_brings_is_not_captured(pretended_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made, given = sparse(), matrix(torch.int32)
     want, structure = made(**given), made.prepare(given["rowptr"], given["col"])
-    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(ValueError, match="A CUDA graph would keep the indices of this call"):
         made(**given)

@@ -8,6 +8,7 @@ without asking each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import gcd
 
 from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph, IndexMap, plural
@@ -75,10 +76,10 @@ def is_given(entry: IndexMap) -> bool:
 
 
 def shared_by(maps: Iterable[IndexMap], entry: IndexMap) -> int:
-    """How many facts in a row have the same ids along one of a graph's maps: of computed ids, as many as have the same
-    along all that they are computed of."""
+    """How many facts in a row have the same ids along one of a graph's maps: of computed ids, what divides those of all
+    that they are computed of."""
     known = {each.name: each.sharing for each in maps}
-    return min((known.get(path.split(".")[0], 1) for path in entry.paths), default=entry.sharing)
+    return gcd(*(known.get(path.split(".")[0], 1) for path in entry.paths)) or entry.sharing
 
 
 def given_over(graph: Graph, index_set: str) -> str:

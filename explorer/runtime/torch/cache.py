@@ -56,7 +56,7 @@ class Kept(Generic[Value]):
             return make()  # their changes are not counted
         key = rest, tuple([(name, id(tensor)) for name, tensor in tensors.items()])
         versions, last = tuple([tensor._version for tensor in tensors.values()]), self._last
-        if last is not None and last[0] == key and last[1].versions == versions and last[1].alive:
+        if last is not None and last[0] == key and last[1].versions == versions and self._are_alive(last[1]):
             return last[1].value
         with self._lock:
             self._entries = {other: entry for other, entry in self._entries.items() if entry.alive}
@@ -68,11 +68,22 @@ class Kept(Generic[Value]):
                 del self._entries[next(iter(self._entries))]
         return entry.value
 
+    def _are_alive(self, entry: _Entry[Value]) -> bool:
+        """Whether one is, and no other is to be let go of."""
+        return entry.alive and all(other.alive for other in [*self._entries.values()] if other is not entry)
+
     @staticmethod
     def _made(make: Callable[[], Value]) -> Value:
         """What is made, of tensors whose changes are counted even where the caller counts none."""
         with torch.inference_mode(False):
             return make()
+
+
+class OfIdentities(dict[Any, Value]):
+    """Values by identities of objects that they hold: copies begin with nothing, as what they hold has others."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OfIdentities, ()
 
 
 @dataclass(frozen=True)

@@ -149,10 +149,11 @@ class OnCuda:
             arena = self._arena(forward, sizes, device)
             addresses = _addresses(forward, arena, arrays, made) | inspected.addresses
             forward.launch(addresses, stream)
-        # Their memory alone: a result will know what made it, which holds this, and neither would ever be freed.
+        # Their memory alone: a result will know what made it, which holds this, and neither would ever be freed. And a
+        # parameter has other memory once its module is moved, where the gradients still read what it had.
         results = self._results(made)
-        own = [result.detach() for result in results]
-        return results, Started(backward, addresses, (arena, inspected.memory, *own, *arrays.values()), sizes)
+        held = [tensor.detach() for tensor in (*results, *arrays.values())]
+        return results, Started(backward, addresses, (arena, inspected.memory, *held), sizes)
 
     def finish(self, started: Started, upstreams: Sequence[Tensor]) -> dict[str, Tensor]:
         """Launches the rest, when the gradients of the results are there: the gradients by tensor."""

@@ -146,6 +146,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 structure, given = indices[0], {n: v for n, v in named.items() if n in known}
                 if given or len(indices) > 1:
                     raise InputError("A call takes either a prepared structure or its indices, not both.")
+                structure = structure.apart() if is_capturing() else structure
                 return self._run(structure, self._check(structure, tensors), tensors)
             given = {n: v for n, v in named.items() if n in known}
             structure, counts, checked = self._called(indices, given, tensors)

@@ -47,7 +47,8 @@ class _Current:
 
 def is_capturing() -> bool:
     """Whether what is launched now is recorded into a CUDA graph, and runs later."""
-    return bool(torch.backends.cuda.is_built() and torch.cuda.is_current_stream_capturing())
+    # Before anybody has used a GPU nothing is, and where there is none PyTorch's CUDA raises an error when it is asked.
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 def is_current(device: Any) -> bool:

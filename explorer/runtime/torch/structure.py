@@ -7,7 +7,7 @@ run, and taken to the device once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ from explorer.compiler.ir.index_sets import (
     SetNames,
     as_they_tell,
     factors,
+    given_over,
     is_given,
     is_of_fact,
     number_of,
@@ -35,7 +36,7 @@ from explorer.runtime.encode.layers import graph_of
 from explorer.runtime.encode.ops import Sets
 from explorer.runtime.encode.products import product_ids
 from explorer.runtime.targets.gpu.program import VECTOR_BYTES
-from explorer.runtime.torch.cache import Again
+from explorer.runtime.torch.cache import Again, OfIdentities
 from explorer.runtime.torch.device_ids import Checked, device_ids
 from explorer.runtime.torch.ids import counting_sort, narrow
 from explorer.runtime.torch.streams import address_of_stream, current, is_capturing
@@ -74,12 +75,19 @@ class Structure:
     again: Again[Tensor] = field(default_factory=Again)  # rows in the programs' order, of tensors that come again
     fitting: dict[Any, Mapping[str, int]] = field(default_factory=dict)  # sizes, by module and kinds of tensors
     # What `index` made, by name, graph and sizes, which it holds, so that no others take their identities.
-    asked: dict[tuple[str, int, int], tuple[Tensor, Graph, Mapping[str, int]]] = field(default_factory=dict)
+    asked: OfIdentities[tuple[Tensor, Graph, Mapping[str, int]]] = field(default_factory=OfIdentities)
 
     def with_maps(self, maps: dict[str, Tensor]) -> Structure:
         """The structure of another batch, of which only these maps are known."""
         rest = self.values, self.order, self.ordered, self.edges
         return Structure(self.device, maps, self.counts, self.highest, *rest, again=self.again)
+
+    def apart(self) -> Structure:
+        """The same for one call, which keeps nothing of what that makes: a CUDA graph makes it anew at each replay, in
+        memory of its own, and of tensors that may have been changed."""
+        maps, inverses, made_for = dict(self.maps), dict(self.inverses), dict(self.made_for)
+        own = OfIdentities(self.asked)
+        return replace(self, maps=maps, inverses=inverses, made_for=made_for, again=Again(), asked=own)
 
     def index(self, name: str, graph: Graph, counts: Mapping[str, int]) -> Tensor:
         """An index buffer of a program: a map, or a part of one's inverse, made when it is first asked for."""
@@ -100,8 +108,8 @@ class Structure:
             return self._inverse(graph, entry, counts)[part]
         if entry.paths:
             ids = self._product(graph, entry, counts)
-            container = CONTAINERS.get(entry.domain)
-            self.maps[name] = ids.reshape(counts[container], -1) if container else ids
+            lists = self.maps[given_over(graph, entry.domain)] if entry.domain in CONTAINERS else ids
+            self.maps[name] = ids.reshape(lists.shape)
             return self.maps[name]
         return self._owners(entry)
 
@@ -137,9 +145,8 @@ class Structure:
         steps = {step for path in entry.paths for step in path.split(".")} - {entry.domain}
         maps = {step: self.index(step, graph, counts).reshape(-1) for step in steps}
         every = torch.arange(counts[entry.domain], dtype=torch.int32, device=self.device)
-        return product_ids(graph.maps, entry, maps, counts, every).to(
-            torch.int32
-        )  # computed ids may be wider on the way
+        ids = product_ids(graph.maps, entry, maps, counts, every)
+        return ids.to(torch.int32)  # computed ones may be wider on the way
 
     def _owners(self, entry: IndexMap) -> Tensor:
         """The list that each entry of compressed lists is in."""

@@ -11,6 +11,7 @@ import pytest
 
 from explorer.compiler.ir.graph import IndexMap, print_graph
 from explorer.compiler.ir.index_functions import reach, rows_for
+from explorer.compiler.ir.index_sets import shared_by
 from explorer.compiler.ir.parse.graph import parse_graph
 
 PATHS = ("h", "r", "t")
@@ -83,3 +84,13 @@ def test_what_is_printed_is_read_back(seed: int) -> None:
 )
 def test_a_table_has_rows_up_to_the_greatest_id(made: str, counts: tuple[int, int], rows: int) -> None:
     assert read(made).count(counts) == rows
+
+
+@pytest.mark.parametrize(("one", "other", "facts"), [(1, 4, 1), (4, 4, 4), (4, 6, 2), (6, 4, 2)])
+def test_facts_share_what_is_computed_where_they_share_all_of_it(one: int, other: int, facts: int) -> None:
+    """Of chunks of 4 and of 6 the sixth and the seventh fact are in one chunk of 4, and in two of 6."""
+    chunks = (("a", one), ("b", other))
+    given = [IndexMap(name=n, domain="negative", codomain="e", sharing=s, origin=()) for n, s in chunks]
+    sums = IndexMap(name="m", domain="negative", codomain="s", paths=("a", "b"), computed=(("+", ()),), origin=())
+    assert shared_by([*given, sums], sums) == facts
+    assert shared_by(given, given[1]) == other

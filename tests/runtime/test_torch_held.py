@@ -1,0 +1,80 @@
+"""What a call on a GPU holds until its backward pass, and what it leaves to others: memory, and no more than that."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+import explorer
+
+torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
+
+from explorer.runtime.torch.streams import is_capturing  # noqa: E402
+
+TEXT = """dim D = 4
+score Mult(h: entity, t: entity):
+    param E[entity, D]
+    return sum(E[h] * E[t])
+"""
+EDGES = """layer F(g: graph):
+    input w[edge]
+    param s[node]
+    for n in g.nodes():
+        n["h"] = sum(w[e] * s[e.src] for e in n.incoming_edges())
+    return n["h"]
+"""
+ENTITIES, BATCH = 5, 8
+
+
+def scored(**sizes: int) -> tuple[Any, list[Any]]:
+    draw = torch.Generator().manual_seed(0)
+    ids = [torch.randint(ENTITIES, (BATCH,), generator=draw) for _ in range(2)]
+    return explorer.compile(TEXT, on_demand=True).torch(**sizes), ids
+
+
+def test_a_parameter_may_have_other_memory_before_its_gradient_is_asked_for(pretended_gpu: Any) -> None:
+    module, (h, t) = scored(entity=ENTITIES)
+    before, at = module.E.detach().clone(), module.E.data_ptr()
+    result = module(h, t)
+    module.E.data = torch.full_like(before, torch.nan)  # as Module.to does, and sharded training
+    assert at in {each.data_ptr() for each in result.grad_fn.run.started.held if each is not None}
+    result.sum().backward()
+    want = torch.zeros_like(before).index_add(0, h, before[t]).index_add(0, t, before[h])
+    torch.testing.assert_close(module.E.grad, want)
+
+
+def test_a_copy_of_a_structure_knows_nothing_by_what_the_other_held() -> None:
+    module, (h, t) = scored()
+    structure = module.prepare(h, t)
+    module(structure, E=torch.rand(ENTITIES, 4, requires_grad=True)).sum().backward()
+    assert structure.asked
+    assert not copy.deepcopy(structure).asked
+
+
+def test_what_a_cuda_graph_makes_is_kept_for_no_other_call(pretended_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = explorer.compile(EDGES, on_demand=True).torch()
+    src, dst = torch.tensor([0, 1, 2, 0]), torch.tensor([2, 0, 1, 2])
+    structure = module.prepare(src, dst, num_nodes=3)
+    weights, numbers = torch.arange(4.0), torch.rand(3, requires_grad=True)
+    want = torch.zeros(3).index_add(0, dst, weights * numbers[src].detach())
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    known = {**structure.maps}, {**structure.inverses}
+    for _ in range(3):
+        result = module(structure, w=weights, s=numbers)
+        result.sum().backward()
+        torch.testing.assert_close(result.reshape(-1), want)
+    assert ({**structure.maps}, {**structure.inverses}) == known
+    assert not structure.asked
+    assert not structure.again._seen
+
+
+def test_a_machine_without_a_gpu_is_not_asked_whether_it_captures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> bool:
+        raise RuntimeError("Found no NVIDIA driver on your system.")
+
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)  # as the usual wheels are
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", refused)
+    assert not is_capturing()
