@@ -378,6 +378,7 @@ cuda = SimpleNamespace(
     runtime=SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
         getDevice=lambda: 0,
+        setDevice=lambda number: None,
         getDeviceProperties=_properties,
         memGetInfo=lambda: (DEVICE.free_bytes, 80 << 30),
         memsetAsync=_memset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import explorer
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
-from explorer.runtime.torch.streams import is_capturing  # noqa: E402
+from explorer.runtime.torch.streams import current, is_capturing  # noqa: E402
 
 TEXT = """dim D = 4
 score Mult(h: entity, t: entity):
@@ -78,3 +79,22 @@ def test_a_machine_without_a_gpu_is_not_asked_whether_it_captures(monkeypatch: p
     monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)  # as the usual wheels are
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", refused)
     assert not is_capturing()
+
+
+def test_each_thread_takes_the_devices_context_once(pretended_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's threads of backward passes have none where nothing of PyTorch's was launched in them before."""
+    import cupy
+
+    given: list[int] = []
+    monkeypatch.setattr(cupy.cuda.runtime, "setDevice", given.append)
+
+    def launches() -> None:
+        for _ in range(2):
+            with current(torch.device("cuda", 0)):
+                pass
+
+    for _ in range(2):
+        thread = threading.Thread(target=launches)
+        thread.start()
+        thread.join()
+    assert given == [0, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
@@ -18,6 +19,17 @@ def _address_of_stream(index: int) -> int:
 # What Inductor's code asks for as well, of a PyTorch with CUDA: the object around it takes longer than a launch.
 address_of_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _address_of_stream)
 """The address of PyTorch's current stream of the device of a number."""
+
+
+class _Bound(threading.local):
+    """The devices whose context this thread was given: CUDA's driver, which launches, takes what the thread has, and a
+    thread of PyTorch's backward passes may have none before it has launched something of PyTorch's."""
+
+    def __init__(self) -> None:
+        self.devices: set[int] = set()
+
+
+_bound = _Bound()
 
 
 def current(device: Any) -> AbstractContextManager[int]:
@@ -38,6 +50,9 @@ class _Current:
                 entered.enter_context(torch.cuda.device(self._device))
                 entered.enter_context(cupy_module().cuda.Device(self._device.index))
                 self._entered = entered.pop_all()
+        if self._device.index not in _bound.devices:
+            cupy_module().cuda.runtime.setDevice(self._device.index)  # which makes the device's context the thread's
+            _bound.devices.add(self._device.index)
         return address_of_stream(self._device.index)
 
     def __exit__(self, *error: Any) -> None:
