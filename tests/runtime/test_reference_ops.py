@@ -85,6 +85,23 @@ def test_a_bag_filled_by_a_loop_is_its_sum() -> None:
     np.testing.assert_allclose(reference.op(text, BAGS, {}), want, rtol=1e-14)
 
 
+@pytest.mark.usefixtures("chunks")
+def test_an_entry_reads_the_data_of_another_bags() -> None:
+    text = """
+op Twins(b: bag of row):
+    param T[row, 4]
+    map twin: entry -> entry
+    for i in b:
+        i["y"] = 2 * T[i]
+    for i in b:
+        i["z"] = i["y"] * i.twin["y"]
+    return i["z"]
+"""
+    twin = np.array([6, 3, 0, 5, 4, 1, 2])
+    rows = 2 * BAGS["T"][BAGS["idx"]].astype(np.float64)
+    np.testing.assert_allclose(reference.op(text, {**BAGS, "twin": twin}, {}), rows * rows[twin], rtol=1e-14)
+
+
 def test_no_bags_give_no_rows() -> None:
     none = {**BAGS, "ptr": np.array([0]), "idx": np.array([], np.int32)}
     assert reference.op(SLS.format("sum(T[i] for i in b)"), none, {}).shape == (0, 4)

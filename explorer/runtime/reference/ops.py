@@ -220,7 +220,9 @@ class OpEvaluator(RowEvaluator):
         weights = np.ones_like(order)
         for each in self.lists.values():
             weights = weights + each.counts(order)
-        self.in_chunks(order, weights, run)
+        # What a statement has of entries must be there of all before the next one reads it of another list's.
+        lists = {name for each in self.headers.values() for name in (each.entry, each.owner)}
+        self.in_chunks(order, weights, run, whole=not lists.isdisjoint(self.ends.values()))
         if isinstance(parts[0], tuple):
             return tuple(joined(0, *each) for each in zip(*parts, strict=True))
         return joined(0, *parts)

@@ -188,10 +188,12 @@ class RowEvaluator(Evaluator):
 
     # Loops
 
-    def in_chunks(self, order: Numbers, weights: Numbers, body: Callable[[Numbers], None]) -> None:
-        """Calls `body` with the elements of `order` in chunks of about CHUNK_BYTES, by what their `weights` take."""
+    def in_chunks(self, order: Numbers, weights: Numbers, body: Callable[[Numbers], None], whole: bool = False) -> None:
+        """Calls `body` with the elements of `order` in chunks of about CHUNK_BYTES, by what their `weights` take; with
+        all of them where it is of the `whole`."""
         ends = np.cumsum(weights)
-        budget, start = (int(ends[-1]) if len(ends) else 1) if self.arithmetic.whole else FIRST_CHUNK, 0
+        at_once = whole or self.arithmetic.whole
+        budget, start = (int(ends[-1]) if len(ends) else 1) if at_once else FIRST_CHUNK, 0
         while True:
             before = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, before + budget, side="right")))
