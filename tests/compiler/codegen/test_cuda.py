@@ -257,7 +257,7 @@ def test_names_of_the_language_are_renamed() -> None:
 def test_launch_names_the_arguments_in_order() -> None:
     (launch,) = cuda(kernels.halves(20)).launches
     assert launch.arguments == ("h", "r", "t", "E", "W", "out", "B", "relation")
-    assert (launch.symbol, str(launch.blocks), launch.threads) == ("Halves_kernel", "ceil(B / 16)", 128)
+    assert (launch.symbol, str(launch.blocks), launch.threads) == ("Halves_kernel", "ceil(B / 32)", 128)
 
 
 def test_a_refused_text_is_unsupported_with_the_log() -> None:
