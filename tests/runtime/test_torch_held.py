@@ -98,3 +98,25 @@ def test_each_thread_takes_the_devices_context_once(pretended_gpu: Any, monkeypa
         thread.start()
         thread.join()
     assert given == [0, 0]
+
+
+def test_what_is_in_the_place_of_a_parameter_is_taken() -> None:
+    made = explorer.compile(TEXT, on_demand=True).torch(entity=5)
+    ids = torch.tensor([0, 3, 4]), torch.tensor([1, 3, 2])
+    plain = made(*ids)
+    replica = made._replicate_for_data_parallel()  # as DataParallel makes one for each GPU
+    replica._parameters.clear()
+    replica.E = 2 * made.E
+    torch.testing.assert_close(replica(*ids), 4 * plain)
+    replica(*ids).sum().backward()
+    through = made.E.grad.clone()
+    made.zero_grad()
+    torch.nn.utils.parametrize.register_parametrization(made, "E", _Doubled())
+    torch.testing.assert_close(made(*ids), 4 * plain)
+    made(*ids).sum().backward()
+    torch.testing.assert_close(made.parametrizations.E.original.grad, through)
+
+
+class _Doubled(torch.nn.Module):  # type: ignore[misc]
+    def forward(self, table: Any) -> Any:
+        return 2 * table

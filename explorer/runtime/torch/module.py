@@ -89,6 +89,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         for tensor in _learnt(graph):
             if all(name in self.set_sizes for name in tensor.sets):
                 self._register(tensor, graph)
+        self._own_names = tuple(self._parameters)
         self.reset_parameters()
 
     @property
@@ -140,8 +141,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         A tensor given by the name of a parameter takes its place in this call."""
         try:
             known = self._known
-            held = {name: each for name, each in self._parameters.items() if each is not None}
-            tensors = {**held, **{n: v for n, v in named.items() if n not in known}}
+            tensors = {**self._held(), **{n: v for n, v in named.items() if n not in known}}
             if indices and isinstance(indices[0], Structure):
                 structure, given = indices[0], {n: v for n, v in named.items() if n in known}
                 if given or len(indices) > 1:
@@ -157,6 +157,15 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                     self._refuse(indices, given, tensors)
         except InputError as error:
             raise ValueError(str(error)) from None
+
+    def _held(self) -> dict[str, Tensor]:
+        """The module's parameters, or what is in the place of one: DataParallel's replicas have copies that are none,
+        and one with a parametrization is computed."""
+        held = {name: each for name, each in self._parameters.items() if each is not None}
+        for name in self._own_names:
+            if name not in self._parameters and (each := getattr(self, name, None)) is not None:
+                held[name] = each
+        return held
 
     def _run(
         self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
