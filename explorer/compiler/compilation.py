@@ -131,9 +131,9 @@ class Compilation:
     def rows(self) -> Counts:
         """How many rows each index set has in what is counted."""
         counts = ASSUMED if self.counts is None else read_counts(self.counts, self.counted_on)
-        return (
-            fitting(counts, self.family, *sets_of(self.stages.checked)) if isinstance(self.stages, Stages) else counts
-        )
+        if not isinstance(self.stages, Stages):
+            return counts
+        return fitting(counts, self.family, *sets_of(self.stages.checked))
 
     def _to_schedule(self) -> tuple[Any, Report]:
         """The loops as they are scheduled, and a report for that. Raises ValueError where no schedule fits them."""
@@ -343,8 +343,8 @@ def compile_model(
         return _failed(text, chosen, error.diagnostics)
     if checked.graph is None:
         return _failed(text, chosen, checked.diagnostics)
-    graph = replace(checked.graph, frozen=frozen)
-    graph = replace(graph, edges=chosen.edges) if graph.family == "layer" else graph
+    edges = chosen.edges if checked.graph.family == "layer" else checked.graph.edges
+    graph = replace(checked.graph, edges=edges, frozen=frozen)
     if chosen.negatives is None and any(entry.domain == NEGATIVE for entry in graph.maps):
         chosen = replace(chosen, negatives=Negatives(OWN_NEGATIVES, USUAL_NEGATIVE_COUNT))
     try:

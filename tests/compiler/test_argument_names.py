@@ -1,4 +1,5 @@
-"""A score's arguments may be called anything: also what ascending arrays of a graph, a list or a matrix are called."""
+"""A score's arguments may be called anything: also what ascending arrays of a graph, a list or a matrix are called. And
+nothing is known of a set that a text declares by what it is called."""
 
 from __future__ import annotations
 
@@ -98,3 +99,22 @@ def test_the_cuda(names: tuple[str, str, str]) -> None:
     _, found = finish(*launch(made, arrays))
     for name, want in gradients.items():
         close(found[name], want)
+
+
+@pytest.mark.parametrize("name", ["far_etype", "far_edge", "far_node"])
+def test_a_sets_name_changes_no_kernel(name: str) -> None:
+    """Neither as the types, the edges or the nodes of a graph are called."""
+
+    def kernels(kind: str) -> str:
+        layer = f"""dim D = 16
+layer Named(g: graph):
+    input x[node, D]
+    param K[{kind}, D]
+    map sort: edge -> {kind}
+    for n in g.nodes():
+        n["h"] = sum(x[e.src] * K[e.sort] for e in n.incoming_edges())
+    return n["h"]
+"""
+        return explorer.compile(layer, options={"grad": True}, on_demand=True).stages["kernels"].text
+
+    assert kernels(name).replace(name, "far_thing") == kernels("far_thing")

@@ -54,10 +54,8 @@ def is_of_lists(extent: Extent) -> bool:
 
 
 def few(extent: Extent) -> bool:
-    """Whether so many iterations are few, however large the graph or the batch is; a further graph has `q_etypes`."""
-    if isinstance(extent, int) or extent in {count_name(index_set) for index_set in CONSTANT}:
-        return True
-    return extent.endswith("_etypes")
+    """Whether so many iterations are few, however large the graph or the batch is."""
+    return isinstance(extent, int) or extent in {count_name(index_set) for index_set in CONSTANT}
 
 
 def ends_of(index_set: str) -> str:

@@ -28,8 +28,8 @@ def product_ids(
     `maps` hold the data's maps, flat, `counts` the sizes of the sets. Raises InputError for a product of more elements
     than an index of 32 bits tells apart, and for computed ids that such an index cannot hold.
     """
-    sizes = [counts[each] for each in factors(entries, entry)]
-    check_count(entry, factors(entries, entry), counts)
+    sets = factors(entries, entry)
+    check_count(entry, sets, counts)
     starts = {known.name: known.domain for known in entries}
 
     def follow(path: str) -> Ids:
@@ -43,7 +43,7 @@ def product_ids(
         ids: Ids = _wide(rows) if entry.widens else rows
         return ids
 
-    found: Ids = entry.lead([follow(path) for path in entry.paths], sizes)
+    found: Ids = entry.lead([follow(path) for path in entry.paths], [counts[each] for each in sets])
     return found
 
 
