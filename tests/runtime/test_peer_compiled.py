@@ -75,6 +75,19 @@ def test_it_is_compiled_checked_and_timed_beside_a_run(name: str) -> None:
 
 
 @needs_compiler
+def test_what_fails_at_clearing_up_when_it_is_stopped_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> timed.Peer:
+        try:
+            raise compiled._Late
+        finally:
+            raise UnboundLocalError("prior")
+
+    monkeypatch.setattr(compiled, "unchecked", fails)
+    (peer,) = run(compile_seconds=9)[-1]["peers"]
+    assert peer["reason"] == "it was still compiling after 9 s, the most that it may take"
+
+
+@needs_compiler
 def test_what_takes_too_long_is_stopped_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a tenth of a second no host compiles a model with g++."""
     of, ended = compiled.unchecked, list[timed.Outcome]()

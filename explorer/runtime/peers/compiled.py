@@ -73,10 +73,15 @@ def compiled_peer(setup: Setup, device: str, seconds: float) -> Peer:
             peer.outcome()  # compiles both directions
             peer.compile_ms = (perf_counter() - began) * 1e3
         return peer.checked(setup)
-    except _Late:
-        return _without(f"it was still compiling after {seconds:g} s, the most that it may take")
-    except Exception as error:
+    except (_Late, Exception) as error:
+        if _is_late(error):
+            return _without(f"it was still compiling after {seconds:g} s, the most that it may take")
         return _without(f"it failed: {_in_short(error)}")
+
+
+def _is_late(error: BaseException | None) -> bool:
+    """Whether the time was over: also where what was stopped fails at clearing up, and that is what is raised."""
+    return error is not None and (isinstance(error, _Late) or _is_late(error.__cause__) or _is_late(error.__context__))
 
 
 def _load() -> None:
@@ -91,7 +96,7 @@ def _without(reason: str) -> Peer:
     return Peer(NAME, lambda: None, nothing, reason=reason)
 
 
-def _in_short(error: Exception) -> str:
+def _in_short(error: BaseException) -> str:
     """The first line of a message, which may be a compiler's whole output."""
     line = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {line}"[:_LONGEST_REASON].rstrip(".")
