@@ -157,6 +157,11 @@ class Compilation:
         assert isinstance(self.stages, Stages)
         return replace(self, stages=self.stages.first_form(), first=True)
 
+    @property
+    def may_part(self) -> bool:
+        """Whether `apart` may be asked for: not again, nor of what somebody edited."""
+        return not self.options.apart and not self.edits
+
     def with_options(self, **changed: str | int | bool) -> Compilation:
         """The same model compiled with some options changed, each stage when it is first asked for."""
         return compile_model(

@@ -69,7 +69,8 @@ class Program:
 class Plan:
     """A model's programs. `outputs` are the arrays of what it returns, in order, of which one may be there twice, and
     `upstreams` those of their gradients. `gradients` is None for one that is exported without; `slopes` are by tensor
-    the array that is its gradient."""
+    the array that is its gradient; `derived` is the compilation with the backward pass, its results in kernels of their
+    own where that has the launches in two parts, as `c.torch()` has them."""
 
     compilation: Compilation
     result: Program
@@ -77,6 +78,7 @@ class Plan:
     outputs: tuple[str, ...]
     slopes: tuple[tuple[str, str], ...]
     upstreams: tuple[str, ...]
+    derived: Compilation | None = None
 
     @classmethod
     def of(cls, compilation: Compilation, grad: bool) -> Plan:
@@ -90,15 +92,13 @@ class Plan:
         if not grad:
             return cls(plain, result, None, outputs, (), ())
         derived = compilation if compilation.options.grad else compilation.with_options(grad=True)
-        code, loops = _code(derived)
-        slopes = loops.gradients if isinstance(loops, Module) else ()
-        graph = derived.stages["graph"].program
-        upstreams = upstream_names(graph) if isinstance(graph, Graph) else ()
-        if not slopes or not upstreams:
-            raise InputError(f"{plain.name} has no tensor with a gradient")
-        kept = tuple(name for _, name in slopes)
-        gradients = _program("gradients", code, loops, kept, (_outputs(loops), upstreams))
-        return cls(plain, result, gradients, outputs, slopes, upstreams)
+        program, slopes, upstreams = _derived(derived)
+        if program.rest is None and derived.may_part:  # what kernels of both make would be made twice
+            parted = derived.with_options(apart=True)
+            in_two, own_slopes, _ = _derived(parted)
+            if in_two.rest is not None:
+                derived, program, slopes = parted, in_two, own_slopes
+        return cls(plain, result, program, outputs, slopes, upstreams, derived)
 
     @cached_property
     def graph(self) -> Graph:
@@ -110,9 +110,9 @@ class Plan:
     @cached_property
     def derived_graph(self) -> Graph:
         """The graph with the backward pass, which has maps of its own; the model's where there is none."""
-        if self.gradients is None:
+        if self.derived is None:
             return self.graph
-        graph = self.compilation.with_options(grad=True).stages["graph"].program
+        graph = self.derived.stages["graph"].program
         assert isinstance(graph, Graph)
         return graph
 
@@ -142,6 +142,19 @@ def _code(compilation: Compilation) -> tuple[Code, Kernel | Module]:
     if not isinstance(stage.program, Code) or not isinstance(loops, Kernel | Module):
         raise InputError(f"there is no program for a GPU: {stage.reason or compilation.stages['loops'].reason}")
     return as_declared(stage.program, loops), loops
+
+
+def _derived(compilation: Compilation) -> tuple[Program, tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """A compilation's program with its backward pass, by tensor the array that is its gradient, and the names of the
+    results' gradients. Raises InputError where there is none."""
+    code, loops = _code(compilation)
+    slopes = loops.gradients if isinstance(loops, Module) else ()
+    graph = compilation.stages["graph"].program
+    upstreams = upstream_names(graph) if isinstance(graph, Graph) else ()
+    if not slopes or not upstreams:
+        raise InputError(f"{compilation.name} has no tensor with a gradient")
+    kept = tuple(name for _, name in slopes)
+    return _program("gradients", code, loops, kept, (_outputs(loops), upstreams)), slopes, upstreams
 
 
 def _program(

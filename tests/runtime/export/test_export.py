@@ -16,9 +16,12 @@ from explorer.compiler.ir.graph import NODES
 from explorer.runtime.data.graphs import load_graph
 from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode.graph import encode
+from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.export.folder import export, package_of
 from explorer.runtime.export.names import Named
 from explorer.runtime.export.plan import Plan
+from explorer.runtime.targets.gpu.phases import Phases
+from explorer.runtime.targets.gpu.program import GpuProgram
 
 torch = pytest.importorskip("torch", reason="extensions are PyTorch's, which this machine does without")
 
@@ -187,3 +190,14 @@ def test_what_has_no_gradient_is_refused_with_the_reason(tmp_path, capsys):
     assert main(["export", str(ROOT / "tests/zoo/in_degree_only.emb"), str(tmp_path / "x"), "--grad"]) == 2
     assert "has no tensor with a gradient" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(("path", "apart"), [("kge/transr", False), ("rgnn/rgat", True), ("rgnn/hgt", True)])
+def test_an_extension_has_the_kernels_of_a_step_by_torch(path, apart):
+    """Which are parted only where kernels of the results need the gradients of these."""
+    derived = compiled(path, options={"grad": True})
+    upstreams = upstream_names(derived.stages["graph"].program)
+    assert bool(Phases.of(GpuProgram.of(derived), upstreams).parts) is not apart
+    plan = Plan.of(compiled(path), grad=True)
+    assert plan.gradients.rest is not None
+    assert plan.derived.options == replace(derived.options, apart=apart)
