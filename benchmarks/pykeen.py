@@ -4,9 +4,10 @@
 Of a model with PyKEEN's usual dimensions, a batch of triples with a corrupted one for each, its margin ranking loss,
 all gradients, Adam and the model's constraints. Three sides take the very same batches, from the same parameters:
 the loss that PyKEEN's training loop makes of a batch; the same with the scores of `explorer.trace` in the place of the
-model's; and a text that has the loss, by `c.torch()`. On a GPU a fourth takes that text's module as CUDA graphs, of
-`torch.cuda.make_graphed_callables`: its ids are not looked at. Batches are drawn before, by PyKEEN's own sampler. Each
-side takes several steps at a turn, as a training does: what is timed is one of them. Status 1 where their losses part.
+model's; and a text that has the loss, by `c.torch()`. On a GPU a fourth captures the whole step with that text, Adam
+and constraints with it, into one CUDA graph, as PyTorch describes it for steps whose shapes stay: its ids are not
+looked at. Batches are drawn before, by PyKEEN's own sampler. Each side takes several steps at a turn, as a training
+does: what is timed is one of them. Status 1 where their losses part.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BATCH, STEPS, TURNS = 1_024, 20, 11
 RATE = 1e-3
 TOLERANCE = 1e-5
 """How far, relatively, a loss may be from PyKEEN's after so many steps as are in a turn."""
-SIDES = ("PyKEEN", "traced scores", "a text with the loss", "the text, as CUDA graphs")
+SIDES = ("PyKEEN", "traced scores", "a text with the loss", "the text, one CUDA graph")
 GRAPHED = SIDES[-1]
 
 
@@ -157,13 +158,13 @@ def measured(case: Case, data: str, device: str, turns: int) -> dict[str, Any]:
 
     model, loop, batches = _of_pykeen(case, data, device)
     steps, refused = dict[str, Step](), dict[str, str]()
-    for name, side in zip(SIDES, STEP_MAKERS, strict=True):
-        if name == GRAPHED and device != "cuda":
-            continue
+    for name, make in zip(SIDES, LOSSES, strict=False):
         try:
-            steps[name] = _step_of(side, case, model, loop, batches)
+            steps[name] = _step_of(make, case, model, loop, batches)
         except ValueError as error:  # what cannot be traced
             refused[name] = str(error)
+    if device == "cuda":
+        steps[GRAPHED] = _as_one_graph(case, model, loop, batches)
     # A CUDA graph writes each loss where the last one was.
     losses = {name: torch.stack([step(batch).clone() for batch in batches]).tolist() for name, step in steps.items()}
     apart = max(_apart(losses[name], losses[SIDES[0]]) for name in losses if name != SIDES[0])
@@ -176,7 +177,8 @@ def _apart(losses: Sequence[float], wanted: Sequence[float]) -> float:
 
 
 Batch = Mapping[str, Any]
-Step = Callable[[Batch], Any]
+LossOf = Step = Callable[[Batch], Any]
+"""What makes a batch's loss, and what takes a step by it and returns it."""
 
 
 def _of_pykeen(case: Case, data: str, device: str) -> tuple[Any, Any, list[Batch]]:
@@ -198,38 +200,35 @@ def _of_pykeen(case: Case, data: str, device: str) -> tuple[Any, Any, list[Batch
     return model, loop, batches
 
 
-def _adam(model: Any) -> Any:
+def _adam(model: Any, **how: Any) -> Any:
     import torch
 
-    return torch.optim.Adam(model.parameters(), lr=RATE)
+    return torch.optim.Adam(model.parameters(), lr=RATE, **how)
 
 
-def _step_of(make: Callable[..., Step], case: Case, model: Any, loop: Any, batches: Sequence[Batch]) -> Step:
+def _step_of(make: Callable[..., LossOf], case: Case, model: Any, loop: Any, batches: Sequence[Batch]) -> Step:
     """A side's step, which returns the loss: of a copy of the model, with an optimiser of its own."""
     own = copy.deepcopy(model).train()
     optimizer = _adam(own)
     loss_of = make(case, own, loop, batches)
-    homes = [(each, each.data) for each in own.parameters()] if make is _as_graphs else []
-
-    def step(batch: Batch) -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(batch)
-        loss.backward()
-        optimizer.step()
-        own.post_parameter_update()
-        for parameter, home in homes:
-            _put_back(parameter, home)
-        return loss.detach().reshape(())
-
-    return step
+    return lambda batch: _stepped(own, optimizer, loss_of(batch))
 
 
-def _as_pykeen(_: Case, model: Any, loop: Any, __: Sequence[Batch]) -> Step:
+def _stepped(model: Any, optimizer: Any, loss: Any) -> Any:
+    """The loss, once its gradients are taken, and the parameters moved by them and put under their constraints."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    model.post_parameter_update()
+    return loss.detach().reshape(())
+
+
+def _as_pykeen(_: Case, model: Any, loop: Any, __: Sequence[Batch]) -> LossOf:
     """The loss as the training loop makes it."""
     return lambda batch: loop._process_batch_static(model, loop.loss, None, batch, None, None)
 
 
-def _of_traced_scores(case: Case, model: Any, loop: Any, batches: Sequence[Batch]) -> Step:
+def _of_traced_scores(case: Case, model: Any, loop: Any, batches: Sequence[Batch]) -> LossOf:
     """The same, where the model's scores are those of its own code, traced."""
     import torch
 
@@ -253,11 +252,11 @@ def _of_traced_scores(case: Case, model: Any, loop: Any, batches: Sequence[Batch
     return _as_pykeen(case, model, loop, batches)
 
 
-def _by_text(case: Case, model: Any, _: Any, __: Sequence[Batch]) -> Step:
+def _by_text(case: Case, model: Any, _: Any, __: Sequence[Batch], *, check_indices: bool = True) -> LossOf:
     """The loss as the text has it, of the model's own tensors."""
     import explorer
 
-    module = explorer.compile(case.text, on_demand=True).torch()
+    module = explorer.compile(case.text, on_demand=True).torch(check_indices=check_indices)
     weights = {name: getattr(model, kind)[place] for name, (kind, place) in case.tensors.items()}
 
     def loss(batch: Batch) -> Any:
@@ -275,45 +274,53 @@ def _extents(representation: Any) -> tuple[int, ...]:
     return (*others, last * 2) if representation.is_complex else (*others, last)
 
 
-def _as_graphs(case: Case, model: Any, _: Any, batches: Sequence[Batch]) -> Step:
-    """The same loss, whose kernels forward and backward are each launched at once."""
+def _as_one_graph(case: Case, model: Any, _: Any, batches: Sequence[Batch]) -> Step:
+    """The same step, whose kernels are all launched at once."""
     import torch
 
-    import explorer
+    own = copy.deepcopy(model).train()
+    optimizer = _adam(own, capturable=True)
+    loss_of = _by_text(case, own, None, batches, check_indices=False)
+    given = {name: each.clone() for name, each in batches[0].items()}
+    parameters = list(own.parameters())
+    homes, before = [each.data for each in parameters], [each.data.clone() for each in parameters]
 
-    class Loss(torch.nn.Module):  # type: ignore[misc]
-        """The text's, of the model's own tensors."""
+    def step() -> Any:
+        loss = _stepped(own, optimizer, loss_of(given))
+        # PyKEEN's constraints make other tensors, and a graph reads those that it was captured with.
+        for parameter, home in zip(parameters, homes, strict=True):
+            if parameter.data_ptr() != home.data_ptr():
+                home.copy_(parameter.data)
+                parameter.data = home
+        return loss
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.scores = explorer.compile(case.text, on_demand=True).torch(check_indices=False)
-            self.held = {n: getattr(model, kind)[place] for n, (kind, place) in case.tensors.items()}
-            for name, each in self.held.items():
-                self.register_parameter(name, each._embeddings.weight)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # kernels are compiled and Adam's state is made before anything is captured
+        for _ in range(2):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    optimizer.zero_grad()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    for home, first in zip(homes, before, strict=True):
+        home.copy_(first)
+    for state in optimizer.state.values():
+        for each in state.values():
+            each.zero_()
 
-        def forward(self, positives: Any, negatives: Any) -> Any:
-            given = {n: getattr(self, n).view(each.max_id, *_extents(each)) for n, each in self.held.items()}
-            a, _, b = negatives.unbind(-1)
-            return self.scores(*positives.unbind(-1), a, b, **given).mean()
+    def replayed(batch: Batch) -> Any:
+        for name, each in batch.items():
+            given[name].copy_(each)
+        graph.replay()
+        return loss
 
-    def told(batch: Batch) -> tuple[Any, Any]:
-        return batch["positives"], batch["negatives"].view(-1, 3)
-
-    loss = torch.cuda.make_graphed_callables(Loss(), told(batches[0]))
-    for parameter in model.parameters():
-        parameter.grad = None
-    return lambda batch: loss(*told(batch))
-
-
-def _put_back(parameter: Any, home: Any) -> None:
-    """Writes a parameter where it was: PyKEEN's constraints make another tensor, and a graph reads the first."""
-    if parameter.data_ptr() != home.data_ptr():
-        home.copy_(parameter.data)
-        parameter.data = home
+    return replayed
 
 
-STEP_MAKERS = (_as_pykeen, _of_traced_scores, _by_text, _as_graphs)
-"""In the order of `SIDES`."""
+LOSSES = (_as_pykeen, _of_traced_scores, _by_text)
+"""In the order of `SIDES`, but for the last."""
 
 
 def _timed(steps: Mapping[str, Step], batches: Sequence[Batch], device: str, turns: int) -> dict[str, Any]:
