@@ -273,6 +273,8 @@ class RawModule:
 class Event:
     """A moment of the pretended time."""
 
+    ptr = 0
+
     def __init__(self, disable_timing: bool = False) -> None:
         self.at = 0.0
 
@@ -379,6 +381,7 @@ cuda = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
         getDevice=lambda: 0,
         setDevice=lambda number: None,
+        eventRecord=lambda event, stream: None,
         getDeviceProperties=_properties,
         memGetInfo=lambda: (DEVICE.free_bytes, 80 << 30),
         memsetAsync=_memset,

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+
+AS_CPP = """
+struct Place {{ unsigned x, y; }};
+static Place blockIdx, threadIdx, blockDim, gridDim;
+#define __global__
+{kernel}
+extern "C" void launch(unsigned blocks, unsigned maps, unsigned threads, void** parameters) {{
+  blockDim.x = threads, gridDim.x = blocks;
+  for (blockIdx.y = 0; blockIdx.y < maps; blockIdx.y++)
+    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+      for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++)
+        narrow_ids(*(Maps*)parameters[0], *(int**)parameters[1]);
+}}
+"""
+
+
+@pytest.fixture(scope="session")
+def ids_library(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The kernel that narrows ids, for this processor."""
+    from explorer.runtime.torch import device_ids
+
+    folder: Path = tmp_path_factory.mktemp("ids")
+    (folder / "ids.cpp").write_text(AS_CPP.format(kernel=device_ids.KERNEL))
+    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-o", folder / "ids.so", folder / "ids.cpp"], check=True)
+    return ctypes.CDLL(str(folder / "ids.so"))
 
 
 @pytest.fixture

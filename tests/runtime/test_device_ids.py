@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,42 +16,9 @@ torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which th
 from explorer.runtime.torch import device_ids, structure  # noqa: E402
 from explorer.runtime.torch import module as torch_module  # noqa: E402
 
-AS_CPP = """
-struct Place {{ unsigned x, y; }};
-static Place blockIdx, threadIdx, blockDim, gridDim;
-#define __global__
-{kernel}
-extern "C" void launch(unsigned blocks, unsigned maps, unsigned threads, void** parameters) {{
-  blockDim.x = threads, gridDim.x = blocks;
-  for (blockIdx.y = 0; blockIdx.y < maps; blockIdx.y++)
-    for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
-      for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++)
-        narrow_ids(*(Maps*)parameters[0], *(int**)parameters[1]);
-}}
-"""
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The kernel, for this processor."""
-    folder: Path = tmp_path_factory.mktemp("ids")
-    (folder / "ids.cpp").write_text(AS_CPP.format(kernel=device_ids.KERNEL))
-    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", "-o", folder / "ids.so", folder / "ids.cpp"], check=True)
-    return ctypes.CDLL(str(folder / "ids.so"))
-
-
-class Moment:
-    """An event of a stream that runs what it is given at once."""
-
-    def record(self) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        pass
-
 
 @pytest.fixture
-def launches(library: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+def launches(ids_library: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The kernel's launches: blocks, maps, and the stream."""
     import cupy
 
@@ -62,10 +27,9 @@ def launches(library: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> l
     def launch(symbol: str, blocks: int, maps: int, _: int, threads: int, *rest: int) -> None:
         assert symbol == "narrow_ids"
         found.append((blocks, maps, rest[3]))
-        library.launch(blocks, maps, threads, ctypes.c_void_p(rest[4]))
+        ids_library.launch(blocks, maps, threads, ctypes.c_void_p(rest[4]))
 
     monkeypatch.setattr(cupy.cuda.driver, "launchKernel", launch)
-    monkeypatch.setattr(torch.cuda, "Event", Moment)
     return found
 
 

@@ -44,7 +44,9 @@ class BackwardPrograms:
         Raises InputError where there is no such program."""
         program, frozen = self.of(frozen), self._key(frozen)
         begun = program.start(structure, counts, tensors)
-        if begun is None and self.compilation.may_part and frozen not in self._looked_at:  # what kernels of both make is made twice
+        if (
+            begun is None and self.compilation.may_part and frozen not in self._looked_at
+        ):  # what kernels of both make is made twice
             apart = TensorProgram.of(program.compilation.with_options(apart=True), grad=True)
             begun = apart.start(structure, counts, tensors)
             self._looked_at.add(frozen)

@@ -70,13 +70,31 @@ class Plan:
             slots[number] = sizes.get(name, 0)
         return cls(tuple(steps), slots, parameters, arrays, **rest)
 
-    def launch(self, addresses: Mapping[str, int], stream: int) -> None:
-        """Queues all kernels on the stream of this address; the driver reads the slots as it does."""
+    def launch(self, addresses: Sequence[int], stream: int) -> None:
+        """Queues all kernels on the stream of this address, where the arrays lie at these `addresses`, in their order;
+        the driver reads the slots as it does."""
         launch_kernel = cupy_module().cuda.driver.launchKernel
         with faults(), self.lock:
-            self.slots[: len(self.arrays)] = [addresses[name] for name in self.arrays]
+            self.slots[: len(self.arrays)] = addresses
             for function, blocks, columns, threads, shared_bytes, parameters in self.steps:
                 launch_kernel(function, blocks, columns, 1, threads, 1, 1, shared_bytes, stream, parameters, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A plan whose arrays are known by their `places` among addresses: those of what is there before, behind them those
+    of what a caller gets, and of what nobody does."""
+
+    plan: Plan
+    sizes: Mapping[str, int]
+    places: tuple[int, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, sizes: Mapping[str, int], names: list[str]) -> Bound:
+        """The plan behind arrays of these names, to which its own are added; of two of one name the last counts."""
+        names += *plan.shapes, *plan.offsets
+        place_of = {name: place for place, name in enumerate(names)}
+        return cls(plan, sizes, tuple(place_of[name] for name in plan.arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +152,9 @@ class OnCuda:
             inspected = self._inspect(arrays, sizes, device, stream)
             made = _made(plan, device)
             arena = self._arena(plan, sizes, device)
-            plan.launch(_addresses(plan, arena, arrays, made) | inspected.addresses, stream)
-        return self._results(made), self._gradients(made)
+            addresses = _addresses(plan, arena, arrays, made) | inspected.addresses
+            plan.launch([addresses[name] for name in plan.arrays], stream)
+        return self.results_of(made), self.gradients_of(made)
 
     def start(self, arrays: Mapping[str, Tensor], extents: Extents) -> tuple[tuple[Tensor, ...], Started]:
         """Launches what makes the results; only of a program that is `divided`. `arrays` are without their
@@ -148,22 +167,46 @@ class OnCuda:
             made = _made(forward, device)
             arena = self._arena(forward, sizes, device)
             addresses = _addresses(forward, arena, arrays, made) | inspected.addresses
-            forward.launch(addresses, stream)
+            forward.launch([addresses[name] for name in forward.arrays], stream)
         # Their memory alone: a result will know what made it, which holds this, and neither would ever be freed. And a
         # parameter has other memory once its module is moved, where the gradients still read what it had.
-        results = self._results(made)
+        results = self.results_of(made)
         held = [tensor.detach() for tensor in (*results, *arrays.values())]
         return results, Started(backward, addresses, (arena, inspected.memory, *held), sizes)
 
     def finish(self, started: Started, upstreams: Sequence[Tensor]) -> dict[str, Tensor]:
         """Launches the rest, when the gradients of the results are there: the gradients by tensor."""
-        device = upstreams[0].device
+        device, plan = upstreams[0].device, started.plan
         with current(device) as stream:
-            made = _made(started.plan, device)
-            arena = self._arena(started.plan, started.sizes, device)
-            own = _addresses(started.plan, arena, dict(zip(self.upstreams, upstreams, strict=True)), made)
-            started.plan.launch(started.addresses | own, stream)
-        return self._gradients(made)
+            made = _made(plan, device)
+            arena = self._arena(plan, started.sizes, device)
+            own = _addresses(plan, arena, dict(zip(self.upstreams, upstreams, strict=True)), made)
+            addresses = started.addresses | own
+            plan.launch([addresses[name] for name in plan.arrays], stream)
+        return self.gradients_of(made)
+
+    def bound(self, names: Sequence[str], extents: Extents, device: Any, divided: bool) -> tuple[Bound, ...]:
+        """The phases behind arrays of these names, where extents have these sizes: all in one, or where it is `divided`
+        the first, and the second behind the first's arrays and the gradients of the results."""
+        sizes, known, found = self._sizes_of(extents), [*names], list[Bound]()
+        for phase in self.phases.parts if divided else (self.phases.whole,):
+            known += self.upstreams if found else ()
+            found.append(Bound.of(self._planned(sizes, device, phase), sizes, known))
+        return tuple(found)
+
+    def launch(self, bound: Bound, addresses: list[int], device: Any) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Launches a phase behind what lies at these addresses, to which those of its own arrays are added: what a
+        caller gets, and the memory of what nobody does."""
+        plan = bound.plan
+        with current(device) as stream:
+            made = _made(plan, device)
+            arena = self._arena(plan, bound.sizes, device)
+            addresses += [address_of(name, tensor) for name, tensor in made.items()]
+            if arena is not None:
+                first = arena.data_ptr()
+                addresses += [first + offset for offset in plan.offsets.values()]
+            plan.launch([addresses[place] for place in bound.places], stream)
+        return made, arena
 
     def _inspect(self, arrays: Mapping[str, Tensor], sizes: dict[str, int], device: Any, stream: int) -> Inspected:
         """What the inspectors find of a graph, whose arrays are among these: what they found, where they have seen it
@@ -176,17 +219,19 @@ class OnCuda:
             plan = self._planned(sizes, device, self.phases.once)
             memory = self._arena(plan, sizes, device)
             addresses = _addresses(plan, memory, given)
-            plan.launch(addresses, stream)
+            plan.launch([addresses[name] for name in plan.arrays], stream)
             return Inspected({name: addresses[name] for name in plan.offsets}, memory)
 
         if is_capturing():
             return look()
         return self._inspected.get(given, (tuple(sizes.items()), device, stream), look)
 
-    def _results(self, made: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+    def results_of(self, made: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """The results among what was made."""
         return tuple(made[name] for name in self.results)
 
-    def _gradients(self, made: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def gradients_of(self, made: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The gradients among it, by tensor."""
         return {tensor: made[name] for tensor, name in self.program.gradients}
 
     def _sizes_of(self, extents: Extents) -> dict[str, int]:

@@ -50,6 +50,8 @@ extern "C" __global__ void narrow_ids(const Maps maps, int* without_row) {{
 """
 NUMBERS = 6
 """Of 64 bits, that the kernel is told of a map."""
+ID_BYTES = 4
+PER_VECTOR = VECTOR_BYTES // ID_BYTES
 
 
 class _Slot:
@@ -64,7 +66,8 @@ class _Slot:
         self.pointer = np.array([self.memory.ptr], np.uint64)
         self.parameters = np.array([self.maps.ctypes.data, self.pointer.ctypes.data], np.uint64)
         self.address = self.parameters.ctypes.data
-        self.moment = torch.cuda.Event()
+        # PyTorch's event asks for the current stream's object, which takes longer than a launch.
+        self.moment = cupy.cuda.Event(disable_timing=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,32 @@ class Checked:
         return fine
 
 
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the narrowed ids of several maps lie in one piece of memory of `length` int32: each begins at a vector.
+    `maps` has by map its count, how many rows there are for it, whether its ids have 64 bits, and where it begins."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    maps: tuple[tuple[int, int, bool, int], ...]
+    length: int
+
+    @classmethod
+    def of(cls, ids: Sequence[Tensor], rows: Sequence[int]) -> Layout:
+        """The layout of ids as the kernel reads them."""
+        maps, begin = list[tuple[int, int, bool, int]](), 0
+        for each, least in zip(ids, rows, strict=True):
+            count = each.numel()
+            maps.append((count, least, each.dtype == torch.int64, begin))
+            begin += -(-count // PER_VECTOR) * PER_VECTOR
+        return cls(tuple(tuple(each.shape) for each in ids), tuple(maps), begin)
+
+    def parts(self, memory: Tensor) -> list[Tensor]:
+        """The maps, in their shapes."""
+        starts = ((begin, count) for count, _, _, begin in self.maps)
+        each = (memory[begin : begin + count] for begin, count in starts)
+        return [part.view(shape) for part, shape in zip(each, self.shapes, strict=True)]
+
+
 class DeviceIds:
     """The kernel on one device."""
 
@@ -94,43 +123,44 @@ class DeviceIds:
 
     def narrow(self, given: Mapping[str, tuple[Tensor, int]], stream: int) -> tuple[dict[str, Tensor], Checked]:
         """Ids by name as int32, in the shapes that they have, and the check of them; `given` with how many rows there
-        are for them, one at least. Launched on the device's current stream, which PyTorch has as well. Raises
+        are for them, one at least. Launched on the stream of an address, which is PyTorch's current one. Raises
         DeviceFault."""
-        launch_kernel = cupy_module().cuda.driver.launchKernel
+        ids = [readable(each) for each, _ in given.values()]
+        layout = Layout.of(ids, [rows for _, rows in given.values()])
+        memory, checked = self.narrow_as(layout, ids, stream)
+        return dict(zip(given, layout.parts(memory), strict=True)), checked
+
+    def narrow_as(self, layout: Layout, ids: Sequence[Tensor], stream: int) -> tuple[Tensor, Checked]:
+        """The memory with the ids, which are `readable`, in the layout that was made of such ones, and their check."""
+        launch_kernel, record = cupy_module().cuda.driver.launchKernel, cupy_module().cuda.runtime.eventRecord
         try:
             slot = self._free.pop()
         except IndexError:  # all are in use, by other threads as well
             slot = _Slot()
-        each = [(_strided(ids), rows) for ids, rows in given.values()]
-        made = _narrowed([ids for ids, _ in each])
-        for first in range(0, len(each), MOST_MAPS):
+        memory = torch.empty(layout.length, dtype=torch.int32, device=ids[0].device)
+        start = memory.data_ptr()
+        for first in range(0, len(ids), MOST_MAPS):
             numbers, most = list[int](), 0
-            for (ids, rows), to in zip(each[first : first + MOST_MAPS], made[first:], strict=False):
-                count, along = ids.numel(), ids.stride(-1) if ids.dim() == 1 else 1
-                numbers += ids.data_ptr(), to.data_ptr(), count, along, rows, ids.dtype == torch.int64
+            for each, (count, rows, wide, begin) in zip(
+                ids[first : first + MOST_MAPS], layout.maps[first:], strict=False
+            ):
+                along = each.stride(-1) if each.dim() == 1 else 1
+                numbers += each.data_ptr(), start + ID_BYTES * begin, count, along, rows, wide
                 most = max(most, count)
             slot.maps[: len(numbers)] = numbers
             blocks, maps = min(MOST_BLOCKS, -(-most // THREADS)), len(numbers) // NUMBERS
             if blocks:
                 with faults():
                     launch_kernel(self._function.ptr, blocks, maps, 1, THREADS, 1, 1, 0, stream, slot.address, 0)
-        slot.moment.record()
-        return dict(zip(given, made, strict=True)), Checked(self._free, slot)
+        record(slot.moment.ptr, stream)
+        return memory, Checked(self._free, slot)
 
 
-def _strided(ids: Tensor) -> Tensor:
+def readable(ids: Tensor) -> Tensor:
     """The ids as the kernel can read them: of 32 or 64 bits, one behind another, or along one dimension."""
     if ids.dtype not in (torch.int32, torch.int64):
         ids = ids.to(torch.int64)
     return ids if ids.dim() == 1 or ids.is_contiguous() else ids.contiguous()
-
-
-def _narrowed(given: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Memory for all ids as int32: one piece of it for those of a batch, where each map's begins at a vector."""
-    shape, device = given[0].shape, given[0].device
-    if all(ids.shape == shape for ids in given) and given[0].numel() % (VECTOR_BYTES // 4) == 0:
-        return torch.empty((len(given), *shape), dtype=torch.int32, device=device).unbind()  # type: ignore[no-any-return]
-    return [torch.empty(ids.shape, dtype=torch.int32, device=device) for ids in given]
 
 
 @functools.cache

@@ -7,6 +7,7 @@ pass. Both run where the tensors are, a GPU's on PyTorch's current stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
@@ -21,9 +22,10 @@ from explorer.runtime.data.triples import InputError
 from explorer.runtime.encode.layers import upstream_names
 from explorer.runtime.encode.products import check_count
 from explorer.runtime.torch.backward import BackwardPrograms
-from explorer.runtime.torch.cache import Kept
+from explorer.runtime.torch.cache import Kept, OfIdentities
 from explorer.runtime.torch.device_ids import Checked
 from explorer.runtime.torch.programs import Run, TensorProgram
+from explorer.runtime.torch.repeated import Repeated, RepeatedCall, are_on_gpu
 from explorer.runtime.torch.streams import is_capturing
 from explorer.runtime.torch.structure import (
     DTYPES,
@@ -67,6 +69,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         self.check_indices = check_indices
         graph = self._forward.graph
         self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
+        self._repeated = OfIdentities[Repeated | None]()  # and what such calls have in common on a GPU
         self._structures: Kept[Structure] = Kept()  # of the graphs that calls brought
         self._own = object()  # what this module has found of a structure, which others may take as well
         self._order, self._known = structure_names(graph), known_names(graph)
@@ -142,18 +145,17 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         try:
             known = self._known
             tensors = {**self._held(), **{n: v for n, v in named.items() if n not in known}}
+            given = {n: v for n, v in named.items() if n in known}
             if indices and isinstance(indices[0], Structure):
-                structure, given = indices[0], {n: v for n, v in named.items() if n in known}
                 if given or len(indices) > 1:
                     raise InputError("A call takes either a prepared structure or its indices, not both.")
-                structure = structure.apart() if is_capturing() else structure
-                return self._run(structure, self._check(structure, tensors), tensors)
-            given = {n: v for n, v in named.items() if n in known}
-            structure, counts, checked = self._called(indices, given, tensors)
+                structure = indices[0].apart() if is_capturing() else indices[0]
+                return self._run(_Call(self, structure, self._check(structure, tensors)), tensors)
+            call = self._called(indices, given, tensors)
             try:
-                return self._run(structure, counts, tensors)
+                return self._run(call, tensors)
             finally:
-                if checked is not None and not checked.wait():
+                if call.checked is not None and not call.checked.wait():
                     self._refuse(indices, given, tensors)
         except InputError as error:
             raise ValueError(str(error)) from None
@@ -167,13 +169,15 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 held[name] = each
         return held
 
-    def _run(
-        self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
-    ) -> Tensor | tuple[Tensor, ...]:
-        tensors = {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
+    def _run(self, call: _Call | RepeatedCall, tensors: Mapping[str, Tensor]) -> Tensor | tuple[Tensor, ...]:
+        tensors = self._needed(tensors)
         if not torch.is_grad_enabled():
-            return as_returned(self.run_forward(structure, counts, tensors))
-        return as_returned(_Run.apply(self, structure, counts, tuple(tensors), *tensors.values()))
+            return as_returned(call.results(tensors))
+        return as_returned(_Run.apply(self, call, tuple(tensors), *tensors.values()))
+
+    def _needed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Those that a call needs, in the order in which they are declared."""
+        return {declared.name: tensors[declared.name] for declared in self._declared if declared.name in tensors}
 
     def _refuse(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NoReturn:
         """Raises InputError for a call in which an id has no row."""
@@ -214,32 +218,54 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         given = dict(zip(upstream_names(program.graph), upstreams, strict=True))
         return program.run(structure, counts, {**tensors, **given})[1]
 
-    def _called(
-        self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> tuple[Structure, Mapping[str, int], Checked | None]:
-        """The structure of a call, the sizes of all sets, and where a GPU checks ids, what it will say. A call of a
-        score like an earlier one has the same, where its ids need not be looked at or have their rows; a graph or a
-        matrix whose tensors are an earlier call's has its structure."""
+    def _called(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
+        """What a call is, a `_Call` or a `RepeatedCall`: a call of a score like an earlier one has that one's sizes,
+        where its ids need not be looked at or have their rows; a graph or a matrix whose tensors are an earlier call's
+        has its structure."""
         ids = {**dict(zip(self._order, indices, strict=False)), **named}
         like = None
         alike = not self.check_indices or self._leads_to
         if self._forward.graph.family == "score" and alike and len(indices) <= len(self._order):
             given = (*ids.items(), *tensors.items())
-            like = tuple([(name, getattr(each, "shape", None), type(each), *_kind(each)) for name, each in given])
+            like = torch.is_grad_enabled(), *[(name, type(each), *_kind(each)) for name, each in given]
+            repeated = self._repeated.get(like)
+            if repeated is not None and are_on_gpu(ids):
+                return repeated.call(ids)
             if like in self._calls:
                 structure, counts = self._calls[like]
                 rows = {name: counts[index_set] for name, index_set in self._leads_to.items()}
                 found = narrowed(ids, rows if self.check_indices else None)
                 if found is not None:  # or all is looked at, to say what is wrong
                     maps, checked = found
+                    if checked is not None and like not in self._repeated:
+                        self._repeated[like] = self._repeating(ids, rows, counts, tensors)
                     for name, sharing in self._sharing.items():
                         maps[name] = each_fact(maps[name], counts["batch"], sharing)
-                    return structure.with_maps(maps), counts, checked
+                    return _Call(self, structure.with_maps(maps), counts, checked)
         structure = self._structure(ids, indices, named, tensors)
         counts = self._check(structure, tensors)
         if like is not None and len(self._calls) < MOST_CALLS:
             self._calls[like] = structure.with_maps({}), counts
-        return structure, counts, None
+        return _Call(self, structure, counts)
+
+    def _repeating(
+        self,
+        ids: Mapping[str, Tensor],
+        rows: Mapping[str, int],
+        counts: Mapping[str, int],
+        tensors: Mapping[str, Tensor],
+    ) -> Repeated | None:
+        """What calls like this one have in common, on a GPU; None where they go the usual way."""
+        needed = self._needed(tensors)
+        wanted = {name for name, each in needed.items() if each.requires_grad and torch.is_grad_enabled()}
+        if self._sharing or not wanted <= self.learnt:
+            return None
+        try:
+            program = self.backward_program(self.learnt - wanted) if wanted else self._forward
+        except InputError:  # there is no backward pass
+            return None
+        executor = program.executor(next(iter(ids.values())).device)
+        return Repeated.of(executor, ids, rows, needed, program.extents(counts), grad=bool(wanted))
 
     def _structure(
         self, ids: Mapping[str, Any], indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
@@ -279,7 +305,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
 
     def _check(self, structure: Structure, tensors: Mapping[str, Tensor]) -> Mapping[str, int]:
         """The sizes of all sets, where every tensor is there and fits, and all ids have their rows."""
-        like = self._own, tuple([(name, getattr(each, "shape", None), *_kind(each)) for name, each in tensors.items()])
+        like = self._own, tuple([(name, *_kind(each)) for name, each in tensors.items()])
         if like not in structure.fitting:
             if len(structure.fitting) >= MOST_CALLS:
                 structure.fitting.clear()
@@ -330,29 +356,51 @@ def _check_made(entry: IndexMap, graph: Graph, counts: dict[str, int], tables: M
         raise InputError(f"{entry.name} leads to {wanted:,} rows, but {table} has {rows:,}.")
 
 
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A call of any kind: its structure, the sizes of all sets, and where a GPU checks ids, what it will say."""
+
+    module: CompiledModule
+    structure: Structure
+    counts: Mapping[str, int]
+    checked: Checked | None = None
+
+    def results(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """The results alone."""
+        return self.module.run_forward(self.structure, self.counts, tensors)
+
+    def start(self, frozen: frozenset[str], tensors: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], Run | None]:
+        """The results, where gradients will be wanted but for those of what is `frozen`: with what the backward pass
+        goes on with, where it can."""
+        return self.module.start(frozen, self.structure, self.counts, tensors)
+
+    def gradients(
+        self, frozen: frozenset[str], begun: Any, tensors: Mapping[str, Tensor], upstreams: tuple[Tensor, ...]
+    ) -> dict[str, Tensor]:
+        """The gradients by tensor, where those of the results are `upstreams`."""
+        if begun is not None:
+            return self.module.backward_program(frozen).finish(begun, upstreams)
+        return self.module.run_backward(frozen, self.structure, self.counts, tensors, upstreams)
+
+
 class _Run(torch.autograd.Function):  # type: ignore[misc]
     """One call: the compiled forward pass, and the compiled backward pass when its gradient comes."""
 
     @staticmethod
     def forward(
-        ctx: Any,
-        module: CompiledModule,
-        structure: Structure,
-        counts: Mapping[str, int],
-        names: tuple[str, ...],
-        *tensors: Tensor,
+        ctx: Any, module: CompiledModule, call: _Call | RepeatedCall, names: tuple[str, ...], *tensors: Tensor
     ) -> tuple[Tensor, ...]:
-        wanted = ctx.needs_input_grad[4:]
+        wanted = ctx.needs_input_grad[3:]
         for name, needed in zip(names, wanted, strict=True):
             if needed and name not in module.learnt:
                 raise ValueError(f"{name} is an input, which has no gradient: declare it as a param, or detach it.")
-        ctx.module, ctx.structure, ctx.counts, ctx.names, ctx.run = module, structure, counts, names, None
+        ctx.module, ctx.call, ctx.names, ctx.run = module, call, names, None
         ctx.save_for_backward(*tensors)
         given = dict(zip(names, tensors, strict=True))
         if not any(wanted):
-            return module.run_forward(structure, counts, given)
+            return call.results(given)
         ctx.frozen = module.learnt.difference(name for name, needed in zip(names, wanted, strict=True) if needed)
-        results, ctx.run = module.start(ctx.frozen, structure, counts, given)
+        results, ctx.run = call.start(ctx.frozen, given)
         if ctx.run is not None and ctx.run.reads:  # the caller may change them: PyTorch looks whether that was so
             ctx.save_for_backward(*tensors, *(results[place] for place in ctx.run.reads))
         return results
@@ -361,19 +409,16 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
         tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=False))  # raises where one was changed in place
-        if ctx.run is not None:
-            gradients = ctx.module.backward_program(ctx.frozen).finish(ctx.run, upstreams)
-        else:
-            gradients = ctx.module.run_backward(ctx.frozen, ctx.structure, ctx.counts, tensors, upstreams)
+        gradients = ctx.call.gradients(ctx.frozen, ctx.run, tensors, upstreams)
         # Summed in float32, and rounded once: a gradient has the type of its tensor.
         rounded = {n: ctx.module.pad(n, gradient.to(tensors[n].dtype)) for n, gradient in gradients.items()}
-        wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
-        return (None, None, None, None, *(rounded.get(name) if needed else None for name, needed in wanted))
+        wanted = zip(ctx.names, ctx.needs_input_grad[3:], strict=True)
+        return (None, None, None, *(rounded.get(name) if needed else None for name, needed in wanted))
 
 
 def _kind(each: Any) -> tuple[Any, ...]:
-    """A tensor's type and device."""
-    return (each.dtype, each.device) if isinstance(each, torch.Tensor) else ()
+    """A tensor's shape, type and device, and whether it wants a gradient."""
+    return (each.shape, each.dtype, each.device, each.requires_grad) if isinstance(each, torch.Tensor) else ()
 
 
 def _learnt(graph: Graph) -> list[Declared]:

@@ -168,7 +168,7 @@ class TensorProgram:
 
     def run(self, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]) -> Outcome:
         """The results, and gradients in the shapes of their tensors; `tensors` has the gradients of the results too."""
-        executor = self._executor(structure.device)
+        executor = self.executor(structure.device)
         arrays, extents = self.arrays(structure, counts, tensors, executor.reads)
         made, gradients = executor.run(arrays, extents)
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
@@ -187,7 +187,7 @@ class TensorProgram:
     ) -> tuple[tuple[Tensor, ...], Run] | None:
         """The results of a program with a backward pass, and the run, which `finish` goes on with; None where its
         kernels cannot make the one without the other."""
-        executor = self._executor(structure.device)
+        executor = self.executor(structure.device)
         if not executor.divided:
             return None
         arrays, extents = self.arrays(structure, counts, tensors, executor.reads_first)
@@ -228,10 +228,14 @@ class TensorProgram:
                 arrays[name] = aligned(structure.entered(tensors[name], index_set))
             else:
                 arrays[name] = structure.values[name]
+        return arrays, self.extents(counts)
+
+    def extents(self, counts: Mapping[str, int]) -> Extents:
+        """The size of every extent where sets have these sizes."""
         key = tuple(counts.items())
         if key not in self._extents:
             self._extents[key] = extents_of(self.graph, self.program, counts)
-        return arrays, self._extents[key]
+        return self._extents[key]
 
     def _inputs_that(self, reads: frozenset[str] | None) -> list[tuple[str, bool, str]]:
         """The inputs that somebody `reads`, or all: their names, whether they are ids, and else the set of their
@@ -243,7 +247,8 @@ class TensorProgram:
             ]
         return self._asked[reads]
 
-    def _executor(self, device: Any) -> Executor:
+    def executor(self, device: Any) -> Executor:
+        """What runs it on a device. Raises InputError where nothing does."""
         if device.type not in self._executors:
             if device.type not in EXECUTORS:
                 raise InputError(f"kernels run on cpu and cuda tensors, not on those of {device.type}.")

@@ -1,0 +1,196 @@
+"""Calls of a score like an earlier one on a GPU, which is pretended: what they give, and what they refuse."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer
+
+torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
+
+from explorer.runtime.torch import cuda as torch_cuda  # noqa: E402
+from explorer.runtime.torch import device_ids, repeated, structure  # noqa: E402
+from explorer.runtime.torch import module as torch_module  # noqa: E402
+
+ENTITIES, RELATIONS, BATCH = 9, 3, 6
+TEXT = """
+score Dots(h: entity, r: relation, t: entity):
+    param E[entity, 4], R[relation, 4]
+    return sum(E[h] * R[r] * E[t])
+"""
+TWO_RESULTS = """
+score Two(h: entity, t: entity):
+    param E[entity, 4]
+    near = sigmoid(dot(E[h], E[t]))
+    return near, near * near
+"""
+COMPUTED = """
+score Hashed(h: entity, t: entity):
+    param E[entity, 4], Q[row, 4]
+    return sum(E[h] * Q[h % 3] * E[t])
+"""
+
+
+@pytest.fixture
+def calls(
+    pretended_gpu: Any, ids_library: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[tuple[str, ...]]]:
+    """The repeated calls, by the names of their ids."""
+    import cupy
+
+    plain = torch_module.narrowed
+    of_kernels, found = cupy.cuda.driver.launchKernel, list[tuple[str, ...]]()
+
+    def launch(symbol: str, blocks: int, columns: int, *rest: int) -> None:
+        if symbol != "narrow_ids":
+            of_kernels(symbol, blocks, columns, *rest)
+            return
+        ids_library.launch(blocks, columns, rest[1], ctypes.c_void_p(rest[6]))
+
+    def told(tensor: Any) -> None:
+        if tensor.numel():
+            memory = cupy.Pointer(tensor.numpy().reshape(-1).view(np.uint8))
+            fake_cuda.arrays[tensor.data_ptr()] = cupy.ndarray(tuple(tensor.shape), np.int32, memory)
+
+    narrow_as, call = device_ids.DeviceIds.narrow_as, repeated.Repeated.call
+
+    def narrowed_as(self: Any, layout: Any, *given: Any) -> Any:
+        memory, checked = narrow_as(self, layout, *given)
+        for part in layout.parts(memory):
+            told(part)
+        return memory, checked
+
+    def called(self: Any, ids: Any) -> Any:
+        found.append((*ids,))
+        return call(self, ids)
+
+    monkeypatch.setattr(cupy.cuda.driver, "launchKernel", launch)
+    monkeypatch.setattr(device_ids.DeviceIds, "narrow_as", narrowed_as)
+    monkeypatch.setattr(repeated.Repeated, "call", called)
+    monkeypatch.setattr(repeated, "address_of", lambda name, tensor: torch_cuda.address_of(name, tensor))
+    monkeypatch.setattr(
+        torch_module, "narrowed", lambda given, rows: (structure._on_device if rows else plain)(given, rows)
+    )
+    monkeypatch.setattr(torch_module, "are_on_gpu", lambda ids: True)
+    device_ids.device_ids.cache_clear()
+    yield found
+    device_ids.device_ids.cache_clear()
+
+
+def dots(**changed: Any) -> Any:
+    return explorer.compile(TEXT, on_demand=True).torch(entity=ENTITIES, relation=RELATIONS, **changed)
+
+
+def ids(batch: int = BATCH) -> list[Any]:
+    return [torch.randint(0, rows, (batch,)) for rows in (ENTITIES, RELATIONS, ENTITIES)]
+
+
+def wanted(made: Any, h: Any, r: Any, t: Any) -> Any:
+    h, r, t = (each.long() for each in (h, r, t))
+    return (made.E[h] * made.R[r] * made.E[t]).sum(1)
+
+
+def test_calls_like_an_earlier_one_have_its_kernels_and_other_ids(calls: Any) -> None:
+    made = dots()
+    for number in range(5):
+        given = ids()
+        if number == 4:  # as a batch of triples has them, and of 32 bits
+            given = [each.contiguous() for each in given[:1]] + [*torch.stack(given[1:], 1).unbind(1)]
+        result, want = made(*given), wanted(made, *given)
+        torch.testing.assert_close(result, want)
+        weight = torch.randn(BATCH)
+        found = torch.autograd.grad((result * weight).sum(), [made.E, made.R])
+        torch.testing.assert_close(found, torch.autograd.grad((want * weight).sum(), [made.E, made.R]))
+    assert calls == [("h", "r", "t")] * 3
+    with torch.no_grad():
+        for _ in range(3):
+            given = ids()
+            torch.testing.assert_close(made(*given), wanted(made, *given))
+    assert len(calls) == 4
+
+
+def test_other_sizes_types_and_needs_of_gradients_are_other_calls(calls: Any) -> None:
+    made = dots()
+    for batch in (BATCH, 2 * BATCH, BATCH):
+        for kind in (torch.int64, torch.int32):
+            for trains in (True, False):
+                made.E.requires_grad_(trains)
+                for _ in range(3):
+                    given = [each.to(kind) for each in ids(batch)]
+                    result, want = made(*given), wanted(made, *given)
+                    torch.testing.assert_close(result, want)
+                    leaves = [made.E, made.R] if trains else [made.R]
+                    found = torch.autograd.grad(result.sum(), leaves)
+                    torch.testing.assert_close(found, torch.autograd.grad(want.sum(), leaves))
+    assert len(calls) == 8 + 4 * 3
+
+
+def test_ids_without_a_row_are_refused_and_the_next_call_is_right(calls: Any) -> None:
+    made = dots()
+    for _ in range(3):
+        h, r, t = ids()
+        made(h, r, t)
+    assert calls
+    for wrong in (-1, ENTITIES, 2**40):
+        bad = h.clone()
+        bad[BATCH // 2] = wrong
+        with pytest.raises(ValueError, match=f"h holds {wrong}"):
+            made(bad, r, t)
+        torch.testing.assert_close(made(h, r, t), wanted(made, h, r, t))
+
+
+def test_what_changes_before_the_backward_pass_is_noticed(calls: Any) -> None:
+    made = dots()
+    for _ in range(3):
+        given = ids()
+        result = made(*given)
+    want = torch.autograd.grad(wanted(made, *given).sum(), [made.E, made.R])
+    made.E.data = torch.zeros_like(made.E)  # what it had is held
+    torch.testing.assert_close(torch.autograd.grad(result.sum(), [made.E, made.R]), want)
+    result = made(*given)
+    with torch.no_grad():
+        made.E.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+    assert len(calls) == 2
+
+
+def test_results_that_gradients_read_are_watched(calls: Any) -> None:
+    made = explorer.compile(TWO_RESULTS, on_demand=True).torch(entity=ENTITIES)
+    for _ in range(3):
+        h, _, t = ids()
+        near, square = made(h, t)
+        want = torch.sigmoid((made.E[h] * made.E[t]).sum(1))
+        torch.testing.assert_close((near, square), (want, want * want))
+        found = torch.autograd.grad((near * 2 + square).sum(), made.E)
+        torch.testing.assert_close(found, torch.autograd.grad((want * 2 + want * want).sum(), made.E))
+    assert calls == [("h", "t")]
+
+
+def test_what_is_made_of_ids_goes_the_usual_way(calls: Any) -> None:
+    made = explorer.compile(COMPUTED, on_demand=True).torch(entity=ENTITIES, row=3)
+    for _ in range(4):
+        h, _, t = ids()
+        result, want = made(h, t), (made.E[h] * made.Q[h % 3] * made.E[t]).sum(1)
+        torch.testing.assert_close(result, want)
+        found = torch.autograd.grad(result.sum(), [made.E, made.Q])
+        torch.testing.assert_close(found, torch.autograd.grad(want.sum(), [made.E, made.Q]))
+    assert not calls
+
+
+def test_tables_that_begin_between_vectors_and_calls_without_checks_are_as_they_were(calls: Any) -> None:
+    made = dots()
+    for _ in range(3):
+        given = ids()
+        table = torch.randn(ENTITIES * 4 + 1)[1:].view(ENTITIES, 4)
+        torch.testing.assert_close(made(*given, E=table), (table[given[0]] * made.R[given[1]] * table[given[2]]).sum(1))
+    assert len(calls) == 1
+    unchecked = dots(check_indices=False)
+    for _ in range(3):
+        torch.testing.assert_close(unchecked(*given), wanted(unchecked, *given))
+    assert len(calls) == 1
