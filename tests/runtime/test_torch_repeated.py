@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,7 +58,7 @@ def calls(
             memory = cupy.Pointer(tensor.numpy().reshape(-1).view(np.uint8))
             fake_cuda.arrays[tensor.data_ptr()] = cupy.ndarray(tuple(tensor.shape), np.int32, memory)
 
-    narrow_as, call = device_ids.DeviceIds.narrow_as, repeated.Repeated.call
+    narrow_as, call = device_ids.DeviceIds.narrow_as, repeated.Batches.call
 
     def narrowed_as(self: Any, layout: Any, *given: Any) -> Any:
         memory, checked = narrow_as(self, layout, *given)
@@ -71,12 +72,12 @@ def calls(
 
     monkeypatch.setattr(cupy.cuda.driver, "launchKernel", launch)
     monkeypatch.setattr(device_ids.DeviceIds, "narrow_as", narrowed_as)
-    monkeypatch.setattr(repeated.Repeated, "call", called)
+    monkeypatch.setattr(repeated.Batches, "call", called)
     monkeypatch.setattr(repeated, "address_of", lambda name, tensor: torch_cuda.address_of(name, tensor))
     monkeypatch.setattr(
         torch_module, "narrowed", lambda given, rows: (structure._on_device if rows else plain)(given, rows)
     )
-    monkeypatch.setattr(torch_module, "are_on_gpu", lambda ids: True)
+    monkeypatch.setattr(torch_module, "repeats_on", lambda device: True)
     device_ids.device_ids.cache_clear()
     yield found
     device_ids.device_ids.cache_clear()
@@ -194,3 +195,101 @@ def test_tables_that_begin_between_vectors_and_calls_without_checks_are_as_they_
     for _ in range(3):
         torch.testing.assert_close(unchecked(*given), wanted(unchecked, *given))
     assert len(calls) == 1
+
+
+ATTENDED = """
+dim F = 4
+layer Attended(g: graph):
+    input x[node, F]
+    param W[F, F], a[F]
+    for n in g.nodes():
+        n["z"] = n.x @ W
+    for e in g.edges():
+        e["w"] = leaky_relu(dot(e.src["z"], a) + dot(e.dst["z"], a))
+    edge_softmax(g, "w")
+    for n in g.dst_nodes():
+        n["h"] = sum(e["w"] * e.src["z"] for e in n.incoming_edges())
+    return n["h"]
+"""
+WEIGHTED = """
+dim F = 4
+layer Weighted(g: graph):
+    param x[node, F], w[edge]
+    for n in g.dst_nodes():
+        n["h"] = sum(e.w * e.src.x for e in n.incoming_edges())
+    return n["h"]
+"""
+
+
+@pytest.fixture
+def on_structures(calls: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What repeated calls on structures have in common, a call an element."""
+    found, call = list[Any](), repeated.OnStructure.call
+
+    def called(self: Any) -> Any:
+        found.append(self)
+        return call(self)
+
+    monkeypatch.setattr(repeated.OnStructure, "call", called)
+    return found
+
+
+def attended(x: Any, W: Any, a: Any, src: Any, dst: Any) -> Any:
+    z = x @ W
+    score = torch.nn.functional.leaky_relu((z[src] * a).sum(1) + (z[dst] * a).sum(1), 0.01)
+    weight = score.exp()
+    total = torch.zeros(len(x)).index_add(0, dst, weight)
+    return torch.zeros_like(z).index_add(0, dst, (weight / total[dst])[:, None] * z[src])
+
+
+def test_a_layer_on_the_same_graph_is_repeated_with_other_tensors(on_structures: Any) -> None:
+    made = explorer.compile(ATTENDED, on_demand=True).torch()
+    src, dst = torch.randint(0, 7, (20,)), torch.randint(0, 7, (20,))
+    for number in range(6):
+        if number == 4:
+            dst[3] = (dst[3] + 1) % 7  # another graph
+        x, W, a = torch.randn(7, 4), torch.randn(4, 4, requires_grad=True), torch.randn(4, requires_grad=True)
+        result, want = made(src, dst, x=x, W=W, a=a), attended(x, W, a, src, dst)
+        torch.testing.assert_close(result, want)
+        weight = torch.randn(7, 4)
+        found, expected = (torch.autograd.grad((each * weight).sum(), [W, a]) for each in (result, want))
+        torch.testing.assert_close(found, expected)
+    assert len(on_structures) == 3 + 1
+    assert len({*map(id, on_structures)}) == 2
+
+
+def test_modules_that_share_a_structure_are_repeated_apart(on_structures: Any) -> None:
+    first, second = (explorer.compile(text, on_demand=True).torch() for text in (ATTENDED, ATTENDED))
+    src, dst = torch.randint(0, 7, (20,)), torch.randint(0, 7, (20,))
+    graph = first.prepare(src, dst, num_nodes=7)
+    for number in range(12):
+        made = (first, second)[number % 2]
+        x, W, a = torch.randn(7, 4), torch.randn(4, 4), torch.randn(4, requires_grad=number % 4 < 2)
+        torch.testing.assert_close(made(graph, x=x, W=W, a=a), attended(x, W, a, src, dst))
+    assert len(on_structures) == 8
+    assert len({*map(id, on_structures)}) == 4
+
+
+def test_rows_of_edges_that_are_sorted_go_the_usual_way(on_structures: Any) -> None:
+    made = explorer.compile(WEIGHTED, on_demand=True).torch()
+    src, dst = torch.randint(0, 7, (20,)), torch.randint(0, 7, (20,))
+    for _ in range(4):
+        x, w = torch.randn(7, 4, requires_grad=True), torch.randn(20, requires_grad=True)
+        result = made(src, dst, x=x, w=w)
+        want = torch.zeros(7, 4).index_add(0, dst, w[:, None] * x[src])
+        torch.testing.assert_close(result, want)
+        found, expected = (torch.autograd.grad(each.square().sum(), [x, w]) for each in (result, want))
+        torch.testing.assert_close(found, expected)
+    assert not on_structures
+
+
+def test_what_is_repeated_holds_no_tensor_of_a_call(on_structures: Any) -> None:
+    made = explorer.compile(ATTENDED, on_demand=True).torch()
+    graph = made.prepare(torch.randint(0, 7, (20,)), torch.randint(0, 7, (20,)), num_nodes=7)
+    given = {"x": torch.randn(7, 4), "W": torch.randn(4, 4), "a": torch.randn(4)}
+    for _ in range(3):
+        made(graph, **given)
+    assert on_structures
+    memory = {each.data_ptr() for each in given.values()}
+    held = gc.get_referents(on_structures[0].held[0])
+    assert memory.isdisjoint(each.data_ptr() for each in held if isinstance(each, torch.Tensor))

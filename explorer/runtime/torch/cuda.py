@@ -185,6 +185,12 @@ class OnCuda:
             plan.launch([addresses[name] for name in plan.arrays], stream)
         return self.gradients_of(made)
 
+    def inspected(self, arrays: Mapping[str, Tensor], extents: Extents) -> Inspected:
+        """What inspectors find of a graph, whose arrays are among these, on the current stream."""
+        device = next(iter(arrays.values())).device
+        with current(device) as stream:
+            return self._inspect(arrays, self._sizes_of(extents), device, stream)
+
     def bound(self, names: Sequence[str], extents: Extents, device: Any, divided: bool) -> tuple[Bound, ...]:
         """The phases behind arrays of these names, where extents have these sizes: all in one, or where it is `divided`
         the first, and the second behind the first's arrays and the gradients of the results."""

@@ -25,8 +25,8 @@ from explorer.runtime.torch.backward import BackwardPrograms
 from explorer.runtime.torch.cache import Kept, OfIdentities
 from explorer.runtime.torch.device_ids import Checked
 from explorer.runtime.torch.programs import Run, TensorProgram
-from explorer.runtime.torch.repeated import Repeated, RepeatedCall, are_on_gpu
-from explorer.runtime.torch.streams import is_capturing
+from explorer.runtime.torch.repeated import Batches, OnStructure, RepeatedCall, repeats_on
+from explorer.runtime.torch.streams import address_of_stream, is_capturing
 from explorer.runtime.torch.structure import (
     DTYPES,
     Structure,
@@ -40,6 +40,8 @@ from explorer.runtime.torch.structure import (
 
 MOST_CALLS = 64
 """Kinds of calls that a module remembers."""
+NOT_AGAIN, USUAL = object(), object()
+"""In the place of what calls on a structure have in common: there was one of their kind, or they go the usual way."""
 
 
 def make_module(
@@ -69,7 +71,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         self.check_indices = check_indices
         graph = self._forward.graph
         self._calls: dict[Any, tuple[Structure, Mapping[str, int]]] = {}  # what calls were found to be, by their shapes
-        self._repeated = OfIdentities[Repeated | None]()  # and what such calls have in common on a GPU
+        self._repeated = OfIdentities[Batches | None]()  # and what such calls have in common on a GPU
         self._structures: Kept[Structure] = Kept()  # of the graphs that calls brought
         self._own = object()  # what this module has found of a structure, which others may take as well
         self._order, self._known = structure_names(graph), known_names(graph)
@@ -150,7 +152,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 if given or len(indices) > 1:
                     raise InputError("A call takes either a prepared structure or its indices, not both.")
                 structure = indices[0].apart() if is_capturing() else indices[0]
-                return self._run(_Call(self, structure, self._check(structure, tensors)), tensors)
+                return self._run(self._on_structure(structure, tensors), tensors)
             call = self._called(indices, given, tensors)
             try:
                 return self._run(call, tensors)
@@ -218,10 +220,11 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         given = dict(zip(upstream_names(program.graph), upstreams, strict=True))
         return program.run(structure, counts, {**tensors, **given})[1]
 
-    def _called(self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
-        """What a call is, a `_Call` or a `RepeatedCall`: a call of a score like an earlier one has that one's sizes,
-        where its ids need not be looked at or have their rows; a graph or a matrix whose tensors are an earlier call's
-        has its structure."""
+    def _called(
+        self, indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> _Call | RepeatedCall:
+        """What a call is: one of a score like an earlier one has that one's sizes, where its ids need not be looked at
+        or have their rows; a graph or a matrix whose tensors are an earlier call's has its structure."""
         ids = {**dict(zip(self._order, indices, strict=False)), **named}
         like = None
         alike = not self.check_indices or self._leads_to
@@ -229,7 +232,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             given = (*ids.items(), *tensors.items())
             like = torch.is_grad_enabled(), *[(name, type(each), *_kind(each)) for name, each in given]
             repeated = self._repeated.get(like)
-            if repeated is not None and are_on_gpu(ids):
+            if repeated is not None and not is_capturing():
                 return repeated.call(ids)
             if like in self._calls:
                 structure, counts = self._calls[like]
@@ -238,34 +241,56 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 if found is not None:  # or all is looked at, to say what is wrong
                     maps, checked = found
                     if checked is not None and like not in self._repeated:
-                        self._repeated[like] = self._repeating(ids, rows, counts, tensors)
+                        self._repeated[like] = self._batches(ids, rows, counts, tensors)
                     for name, sharing in self._sharing.items():
                         maps[name] = each_fact(maps[name], counts["batch"], sharing)
                     return _Call(self, structure.with_maps(maps), counts, checked)
         structure = self._structure(ids, indices, named, tensors)
+        if like is None:
+            return self._on_structure(structure, tensors)
         counts = self._check(structure, tensors)
-        if like is not None and len(self._calls) < MOST_CALLS:
+        if len(self._calls) < MOST_CALLS:
             self._calls[like] = structure.with_maps({}), counts
         return _Call(self, structure, counts)
 
-    def _repeating(
+    def _on_structure(self, structure: Structure, tensors: Mapping[str, Tensor]) -> _Call | RepeatedCall:
+        """A call on a structure: on a GPU, what calls of its kind have in common is found with the second."""
+        counts = self._check(structure, tensors)
+        if not repeats_on(structure.device):
+            return _Call(self, structure, counts)
+        # On another stream, what was found of a structure may not be there yet.
+        key = self._own, id(counts), torch.is_grad_enabled(), address_of_stream(structure.device.index)
+        common = structure.repeated.get(key)
+        if common is None:
+            structure.repeated[key] = NOT_AGAIN
+        elif common is NOT_AGAIN:
+            needed = self._needed(tensors)
+            program = self._program_of(needed)
+            common = (program and OnStructure.of(program, structure, counts, needed)) or USUAL
+            structure.repeated[key] = common
+        return common.call() if isinstance(common, OnStructure) else _Call(self, structure, counts)
+
+    def _batches(
         self,
         ids: Mapping[str, Tensor],
         rows: Mapping[str, int],
         counts: Mapping[str, int],
         tensors: Mapping[str, Tensor],
-    ) -> Repeated | None:
-        """What calls like this one have in common, on a GPU; None where they go the usual way."""
+    ) -> Batches | None:
+        """What calls of a score like this one have in common, on a GPU; None where they go the usual way."""
         needed = self._needed(tensors)
-        wanted = {name for name, each in needed.items() if each.requires_grad and torch.is_grad_enabled()}
-        if self._sharing or not wanted <= self.learnt:
-            return None
+        program = None if self._sharing else self._program_of(needed)
+        return Batches.of(program, ids, rows, counts, needed) if program else None
+
+    def _program_of(self, tensors: Mapping[str, Tensor]) -> TensorProgram | None:
+        """The program of a call with these tensors, None where it has gradients that there are not."""
+        wanted = {name for name, each in tensors.items() if each.requires_grad and torch.is_grad_enabled()}
+        if not wanted:
+            return self._forward
         try:
-            program = self.backward_program(self.learnt - wanted) if wanted else self._forward
+            return self.backward_program(self.learnt - wanted) if wanted <= self.learnt else None
         except InputError:  # there is no backward pass
             return None
-        executor = program.executor(next(iter(ids.values())).device)
-        return Repeated.of(executor, ids, rows, needed, program.extents(counts), grad=bool(wanted))
 
     def _structure(
         self, ids: Mapping[str, Any], indices: tuple[Any, ...], named: Mapping[str, Any], tensors: Mapping[str, Tensor]
@@ -309,6 +334,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         if like not in structure.fitting:
             if len(structure.fitting) >= MOST_CALLS:
                 structure.fitting.clear()
+                structure.repeated.clear()
             structure.fitting[like] = self._looked_at(structure, tensors)
         return structure.fitting[like]
 

@@ -137,6 +137,11 @@ class TensorProgram:
         """Itself: copies of a module share what is compiled."""
         return self
 
+    @property
+    def grad(self) -> bool:
+        """Whether it has the backward pass."""
+        return self.compilation.options.grad
+
     @cached_property
     def inputs(self) -> tuple[Buffer, ...]:
         """The arrays that the loops are given."""

@@ -1,7 +1,7 @@
-"""Calls of a score that are like an earlier one, on a GPU: what was found of that one is used again.
+"""Calls like an earlier one, on a GPU: what was found of that one is used again.
 
-Of a batch of the same shapes all is known but where ids and tensors lie, so that little is left to do but to launch:
-looking at a call takes longer than a small one runs.
+Of a batch of the same shapes, and of tensors of the same shapes on the same graph, all is known but where they lie, so
+that little is left to do but to launch: looking at a call takes longer than a small one runs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from explorer.runtime.arrays import Extents
 from explorer.runtime.torch.cuda import Bound, OnCuda, address_of
 from explorer.runtime.torch.device_ids import ID_BYTES, Checked, Layout, device_ids, readable
-from explorer.runtime.torch.programs import Executor
+from explorer.runtime.torch.programs import TensorProgram
 from explorer.runtime.torch.streams import current, is_capturing
-from explorer.runtime.torch.structure import Tensor, aligned
+from explorer.runtime.torch.structure import Structure, Tensor, aligned
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,53 +30,106 @@ class Begun:
 
 @dataclass(frozen=True, eq=False)
 class Repeated:
-    """What such calls have in common: the executor, whose phases are bound to the ids, which lie in their layout, and
-    the tensors; `reads` are the places of the results that the second phase reads."""
+    """What such calls have in common: phases that are bound to where ids lie, or what is known of a graph, and behind
+    that the tensors."""
 
     executor: OnCuda
     device: Any
-    layout: Layout
     bound: tuple[Bound, ...]
-    reads: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, executor: OnCuda, device: Any, names: Sequence[str], tensors: Sequence[str], extents: Extents, grad: bool
+    ) -> Repeated | None:
+        """That of a program whose arrays of these names are there before the tensors. None where it reads others, or
+        cannot make the results before their gradients are there."""
+        if grad and not executor.divided:
+            return None
+        read = executor.reads_first if grad else executor.reads
+        if len({*executor.results}) < len(executor.results) or not read <= {*names, *tensors}:
+            return None
+        return cls(executor, device, executor.bound([*names, *tensors], extents, device, grad))
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The places of the results that the last phase reads, behind another that makes them."""
+        return tuple(at for at, name in enumerate(self.executor.results) if name in self.bound[-1].plan.arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Calls of a score with other ids, which lie in a layout."""
+
+    common: Repeated
+    layout: Layout
 
     @classmethod
     def of(
         cls,
-        executor: Executor,
+        program: TensorProgram,
         ids: Mapping[str, Tensor],
         rows: Mapping[str, int],
+        counts: Mapping[str, int],
         tensors: Mapping[str, Tensor],
-        extents: Extents,
-        grad: bool,
-    ) -> Repeated | None:
-        """Those like a call with these ids, for which there are so many `rows` each. None where kernels read what is
-        made of ids, or look at a batch before, or cannot make the results before their gradients are there."""
-        if not isinstance(executor, OnCuda) or executor.phases.once.launches or (grad and not executor.divided):
-            return None
-        read = executor.reads_first if grad else executor.reads
-        if len({*executor.results}) < len(executor.results) or not read <= ids.keys() | tensors.keys():
-            return None
-        layout = Layout.of([readable(each) for each in ids.values()], [rows[name] for name in ids])
+    ) -> Batches | None:
+        """Those like one with these ids, for which there are so many `rows` each. None where kernels read what is made
+        of ids, or look at a batch before."""
         device = next(iter(ids.values())).device
-        bound = executor.bound([*ids, *tensors], extents, device, grad)
-        places = enumerate(executor.results if grad else ())
-        reads = tuple(place for place, name in places if name in bound[-1].plan.arrays)
-        return cls(executor, device, layout, bound, reads)
+        executor = program.executor(device)
+        if not isinstance(executor, OnCuda) or executor.phases.once.launches:
+            return None
+        common = Repeated.of(executor, device, [*ids], [*tensors], program.extents(counts), program.grad)
+        layout = Layout.of([readable(each) for each in ids.values()], [rows[name] for name in ids])
+        return cls(common, layout) if common else None
 
     def call(self, ids: Mapping[str, Tensor]) -> RepeatedCall:
         """A call with other ids, which are checked while all else is queued. Raises DeviceFault."""
-        with current(self.device) as stream:
-            narrow = device_ids(self.device.index).narrow_as
-            return RepeatedCall(self, *narrow(self.layout, [readable(each) for each in ids.values()], stream))
+        given, device = [readable(each) for each in ids.values()], self.common.device
+        with current(device) as stream:
+            memory, checked = device_ids(device.index).narrow_as(self.layout, given, stream)
+        first = memory.data_ptr()
+        return RepeatedCall(self.common, [first + ID_BYTES * start for *_, start in self.layout.maps], memory, checked)
+
+
+@dataclass(frozen=True, eq=False)
+class OnStructure:
+    """Calls with other tensors on the same graph or matrix."""
+
+    common: Repeated
+    addresses: tuple[int, ...]
+    held: Any
+
+    @classmethod
+    def of(
+        cls, program: TensorProgram, structure: Structure, counts: Mapping[str, int], tensors: Mapping[str, Tensor]
+    ) -> OnStructure | None:
+        """Those on this structure. None where it has the rows of tensors in an order of its own."""
+        executor = program.executor(structure.device)
+        sets = (*program.result_sets, *(program.first_sets[name] for name in tensors))
+        if not isinstance(executor, OnCuda) or any(map(structure.sorts, sets)):
+            return None
+        reads = executor.reads_first if program.grad else executor.reads
+        arrays, extents = program.arrays(structure, counts, tensors, reads)
+        found = executor.inspected(arrays, extents)
+        fixed = {name: each for name, each in arrays.items() if name not in tensors}
+        addresses = {name: address_of(name, each) for name, each in fixed.items()} | found.addresses
+        common = Repeated.of(executor, structure.device, [*addresses], [*tensors], extents, program.grad)
+        # The sizes too, by whose identity this is kept.
+        return cls(common, tuple(addresses.values()), (fixed, found.memory, counts)) if common else None
+
+    def call(self) -> RepeatedCall:
+        """A call with other tensors."""
+        return RepeatedCall(self.common, [*self.addresses], self.held)
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatedCall:
-    """One of them: its narrowed ids, and what will be said of them."""
+    """One of them: where all lies that is no tensor, what holds it, and what will be said of its ids."""
 
     common: Repeated
-    ids: Tensor
-    checked: Checked
+    addresses: list[int]
+    held: Any
+    checked: Checked | None = None
 
     def results(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """The results alone, of tensors in the order of the first call's."""
@@ -84,9 +137,10 @@ class RepeatedCall:
 
     def start(self, frozen: frozenset[str], tensors: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], Begun]:
         """The results, and what goes on with them."""
-        results, addresses, held = self._launched(tensors)
+        results, held = self._launched(tensors)
         # Their memory alone: a result will know what made it, and a parameter has other memory once it is moved.
-        return results, Begun(addresses, (*held, *(each.detach() for each in results)), self.common.reads)
+        held = self.held, held, *(each.detach() for each in results)
+        return results, Begun(self.addresses, held, self.common.reads)
 
     def gradients(
         self, frozen: frozenset[str], begun: Any, tensors: Mapping[str, Tensor], upstreams: Sequence[Tensor]
@@ -97,16 +151,14 @@ class RepeatedCall:
         made, _ = executor.launch(common.bound[1], begun.addresses + own, common.device)
         return {name: gradient.reshape(tensors[name].shape) for name, gradient in executor.gradients_of(made).items()}
 
-    def _launched(self, tensors: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], list[int], tuple[Any, ...]]:
-        """The results, where all lies, and what holds that memory."""
-        common, first = self.common, self.ids.data_ptr()
-        given = {name: aligned(each.detach()) for name, each in tensors.items()}
-        addresses = [first + ID_BYTES * begin for *_, begin in common.layout.maps]
-        addresses += [address_of(name, each) for name, each in given.items()]
-        made, arena = common.executor.launch(common.bound[0], addresses, common.device)
-        return common.executor.results_of(made), addresses, (self.ids, arena, *given.values())
+    def _launched(self, tensors: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], tuple[Any, ...]]:
+        """The results, and what holds the memory that was given and made."""
+        common, given = self.common, {name: aligned(each.detach()) for name, each in tensors.items()}
+        self.addresses.extend(address_of(name, each) for name, each in given.items())
+        made, arena = common.executor.launch(common.bound[0], self.addresses, common.device)
+        return common.executor.results_of(made), (arena, *given.values())
 
 
-def are_on_gpu(ids: Mapping[str, Any]) -> bool:
-    """Whether the ids of a call are a GPU's, and nothing is captured there, which would not be looked at."""
-    return all(each.is_cuda for each in ids.values()) and not is_capturing()
+def repeats_on(device: Any) -> bool:
+    """Whether calls are repeated on a device: on a GPU, where nothing is captured, of which nothing is to be kept."""
+    return device.type == "cuda" and not is_capturing()

@@ -67,5 +67,5 @@ def is_capturing() -> bool:
 
 
 def is_current(device: Any) -> bool:
-    """Whether both libraries use it now: to change it and back takes as long as a launch."""
-    return bool(device.index == torch.cuda.current_device() == cupy_module().cuda.runtime.getDevice())
+    """Whether it is this thread's: to change it and back takes as long as a launch."""
+    return bool(device.index == cupy_module().cuda.runtime.getDevice())

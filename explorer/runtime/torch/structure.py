@@ -74,6 +74,8 @@ class Structure:
     made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by map, the sizes that its inverse is for
     again: Again[Tensor] = field(default_factory=Again)  # rows in the programs' order, of tensors that come again
     fitting: dict[Any, Mapping[str, int]] = field(default_factory=dict)  # sizes, by module and kinds of tensors
+    # By module and sizes, what calls on a GPU have in common.
+    repeated: OfIdentities[Any] = field(default_factory=OfIdentities)
     # What `index` made, by name, graph and sizes, which it holds, so that no others take their identities.
     asked: OfIdentities[tuple[Tensor, Graph, Mapping[str, int]]] = field(default_factory=OfIdentities)
 
@@ -115,21 +117,22 @@ class Structure:
 
     def enter(self, tensor: Tensor, index_set: str) -> Tensor:
         """Rows in the caller's order, put into the programs'."""
-        return tensor.index_select(0, self.order) if self._sorts(index_set) else tensor
+        return tensor.index_select(0, self.order) if self.sorts(index_set) else tensor
 
     def entered(self, tensor: Tensor, index_set: str) -> Tensor:
         """What `enter` gives, of a tensor that is a caller's own: once for one that comes again unchanged, on a stream
         of a GPU, since others may not have come so far."""
-        if not self._sorts(index_set):
+        if not self.sorts(index_set):
             return tensor
         stream, rows = address_of_stream(tensor.device.index) if tensor.is_cuda else 0, tensor.detach()
         return self.again.get(tensor, stream, lambda: self.enter(rows, index_set))
 
     def leave(self, rows: Tensor, index_set: str) -> Tensor:
         """Rows in the programs' order, put back into the caller's."""
-        return torch.empty_like(rows).index_copy_(0, self.order, rows) if self._sorts(index_set) else rows
+        return torch.empty_like(rows).index_copy_(0, self.order, rows) if self.sorts(index_set) else rows
 
-    def _sorts(self, index_set: str) -> bool:
+    def sorts(self, index_set: str) -> bool:
+        """Whether programs see the elements of a set in another order than the caller."""
         return self.order is not None and index_set == self.ordered
 
     def _inverse(self, graph: Graph, entry: IndexMap, counts: Mapping[str, int]) -> Inverse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from explorer.compiler.returned import each_returned
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.tapes.arguments import Arguments
-from explorer.runtime.trace.tapes.ids import Ids
+from explorer.runtime.trace.tapes.ids import Ids, read
 from explorer.runtime.trace.tapes.nested import put_together
 from explorer.runtime.trace.tapes.recorded import place_of
 from explorer.runtime.trace.texts.written import OWN, Result, Written
@@ -64,6 +64,20 @@ class Binding:
         paths = {path for path in (*self.paths.values(), *self.whole) if path not in self.argument_places.values()}
         return {path: (tuple(path.split(".")[:-1]), path.rpartition(".")[2]) for path in paths}
 
+    @cached_property
+    def handed(self) -> tuple[tuple[str, int | None], ...] | None:
+        """The inputs that a score's ids are, in its order, and the dimensions that they go along; None where ids are
+        made of others, or tensors of ids."""
+        inputs, maps = self.ids.inputs, self.written.ids.values()
+        if inputs is None or self.written.made_of_ids or not inputs.keys() >= {*maps}:
+            return None
+        return tuple(inputs[of] for of in maps)
+
+    @cached_property
+    def of_rows(self) -> tuple[str, ...]:
+        """The tensors that others are made of, which a call has itself."""
+        return tuple(name for sources in self.written.padded.values() for name in sources if name in self.paths)
+
     def returned(self, results: Iterable[Any]) -> Any:
         """What the module returns, of its results in their order."""
         return put_together(self.form, dict(zip(self.places, results, strict=True)))
@@ -97,38 +111,47 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
             )
         places = binding.argument_places
         inputs = {places[name]: each for name, each in binding.arguments.tensors(args, named).items()}
-        whole = {path: self._tensor(path, inputs) for path in binding.whole}
         tensors = {
             name: _rows(self._tensor(binding.paths[name], inputs), table) for name, table in binding.written.own.items()
         }
-        for name in (each for sources in binding.written.padded.values() for each in sources):
-            if name in binding.paths:
-                tensors[name] = _rows(self._tensor(binding.paths[name], inputs), True)
+        for name in binding.of_rows:
+            tensors[name] = _rows(self._tensor(binding.paths[name], inputs), True)
+        if binding.handed is not None and binding.written.family == "score":
+            handed = [read(self._tensor(path, inputs), dim) for path, dim in binding.handed]
+            return binding.returned(_of_score(compiled, binding.written, handed, tensors))
+        whole = {path: self._tensor(path, inputs) for path in binding.whole}
         if binding.written.family == "layer":
-            brought = {path: each for path, each in whole.items() if not each.is_floating_point()}
-            sizes = tuple((path, tuple(each.shape), str(each.device)) for path, each in whole.items())
-            written = binding.written
-            lengths = written.lengths(whole)
-            rest = sizes, len(tensors[written.counted]) if written.counted in tensors else 0
-
-            def made_anew() -> dict[str, Any]:
-                found = binding.ids.of(whole)
-                return _apart(written.with_types(found, written.nodes(found, tensors, lengths), lengths))
-
-            ids = self._graphs.get(brought, rest, made_anew)
-            nodes = written.nodes(ids, tensors, lengths)
-            made = written.given_by_ids(ids)
-            tensors |= {name: _rows(each, written.tensors.get(name, True)) for name, each in made.items()}
-            for name, rows in stacks_of(written.typed).items():
-                parts = [row.of(_rows(self._tensor(binding.paths[row.name], inputs), False)) for row in rows]
-                tensors[name] = _rows(torch.stack(parts), True)
-            padded = written.with_padded(ids, tensors, lengths)
-            results = written.of_results(self._layer(compiled, written, ids, padded, nodes), ids, lengths)
-            return binding.returned(_shaped(*each) for each in zip(results, written.results, strict=True))
+            return binding.returned(self._of_layer(whole, inputs, tensors))
         ids = binding.ids.of(whole)
         made = binding.written.given_by_ids(ids)
         tensors |= {name: _rows(each, binding.written.tensors[name]) for name, each in made.items()}
         return binding.returned(self._score(compiled, binding.written, ids, tensors))
+
+    def _of_layer(self, whole: Mapping[str, Any], inputs: Mapping[str, Any], tensors: dict[str, Any]) -> list[Any]:
+        """The results of a compiled layer, on the graph that the `whole` of its ids tells."""
+        compiled, binding = self._held
+        written = binding.written
+        brought = {path: each for path, each in whole.items() if not each.is_floating_point()}
+        sizes = tuple([(path, each.shape, each.device) for path, each in whole.items()])
+        lengths = written.lengths(whole)
+        rest = sizes, len(tensors[written.counted]) if written.counted in tensors else 0
+
+        def made_anew() -> dict[str, Any]:
+            found = binding.ids.of(whole)
+            return _apart(written.with_types(found, written.nodes(found, tensors, lengths), lengths))
+
+        ids = self._graphs.get(brought, rest, made_anew)
+        nodes = written.nodes(ids, tensors, lengths)
+        made = written.given_by_ids(ids)
+        tensors |= {name: _rows(each, written.tensors.get(name, True)) for name, each in made.items()}
+        for name, rows in stacks_of(written.typed).items():
+            parts = [row.of(_rows(self._tensor(binding.paths[row.name], inputs), False)) for row in rows]
+            tensors[name] = _rows(torch.stack(parts), True)
+        padded = written.with_padded(ids, tensors, lengths) if written.typed else tensors
+        graph = {role: ids[of] for role, of in written.ids.items()}
+        made_by_text = each_returned(compiled.forward(**graph, num_nodes=nodes, **padded))
+        results = written.of_results(made_by_text, ids, lengths)
+        return [_shaped(*each) for each in zip(results, written.results, strict=True)]
 
     def _tensor(self, path: str, inputs: Mapping[str, Any]) -> Any:
         if path in inputs:
@@ -152,14 +175,13 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
             else:
                 made = torch.arange if of == OWN else torch.zeros
                 handed.append(made(count, dtype=torch.int32, device=device))
-        results = each_returned(compiled.forward(*handed, **tensors))  # whose hooks are nobody's
-        return [_shaped(*each) for each in zip(results, written.results, strict=True)]
+        return _of_score(compiled, written, handed, tensors)
 
-    def _layer(
-        self, compiled: Any, written: Written, ids: Mapping[str, Any], tensors: Mapping[str, Any], nodes: int
-    ) -> list[Any]:
-        graph = {role: ids[of] for role, of in written.ids.items()}
-        return list(each_returned(compiled.forward(**graph, num_nodes=nodes, **tensors)))
+
+def _of_score(compiled: Any, written: Written, ids: Sequence[Any], tensors: Mapping[str, Any]) -> list[Any]:
+    """The results of a compiled score, in the shapes of the module's."""
+    results = each_returned(compiled.forward(*ids, **tensors))  # whose hooks are nobody's
+    return [_shaped(*each) for each in zip(results, written.results, strict=True)]
 
 
 def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,6 +193,8 @@ def _shaped(result: Any, form: Result) -> Any:
     """A result in the shape of the module's: with its rows where these are, and its dimensions of one."""
     if form.set_at == NO_ROWS:
         return result.reshape(form.shape)
+    if len(form.shape) == result.dim() == 1:
+        return result
     before = sum(size != 1 for size in form.shape[: form.set_at])
     shape = [len(result) if at == form.set_at else size for at, size in enumerate(form.shape)]
     moved = result.movedim(0, before) if before else result

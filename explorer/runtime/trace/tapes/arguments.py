@@ -106,8 +106,12 @@ def _form(tensor: Any, rows: int | None) -> Form:
 
 
 def _is_such(each: Any, expected: tuple[Form, int | None]) -> bool:
-    form, rows = expected
-    return isinstance(each, torch.Tensor) and _form(each, rows) == form
+    (sizes, floating), rows = expected
+    if not isinstance(each, torch.Tensor) or each.dim() != len(sizes) or each.is_floating_point() != floating:
+        return False
+    if rows is None:
+        return bool(each.shape == sizes)
+    return len(sizes) == 1 or all(at == rows or size == sizes[at] for at, size in enumerate(each.shape))
 
 
 def _said(form: Form) -> str:

@@ -92,6 +92,11 @@ class Ids:
     def __init__(self, steps: Sequence[_Step], maps: Mapping[str, tuple[Ref, int | None]]) -> None:
         self._steps, self._maps = steps, maps
 
+    @property
+    def inputs(self) -> Mapping[str, tuple[str, int | None]] | None:
+        """By map, the input that its ids are, and the dimension that they go along; None where steps make them."""
+        return None if self._steps else {name: (str(ref.source), dim) for name, (ref, dim) in self._maps.items()}
+
     def of(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """By map, its ids, and the numbers by their names. Raises ValueError where Python took another branch in the
         calls that were traced."""
