@@ -30,6 +30,7 @@ from explorer.compiler.passes.graph.common_subexpressions import common_subexpre
 from explorer.compiler.passes.graph.compact import compact
 from explorer.compiler.passes.graph.dead_values import dead_values
 from explorer.compiler.passes.graph.divide_last import divide_last
+from explorer.compiler.passes.graph.folded_stacks import folded_stacks
 from explorer.compiler.passes.graph.late_reshapes import late_reshapes
 from explorer.compiler.passes.graph.reassociate import reassociate
 from explorer.compiler.passes.graph.reorder import reorder
@@ -76,7 +77,7 @@ STAGES: tuple[StageSpec, ...] = (
         follows="",
         passes=(
             *(common_subexpressions, late_reshapes, reassociate, combine_last, reorder, aggregate_first),
-            *(compact, divide_last, differentiate, dead_values),
+            *(compact, divide_last, differentiate, folded_stacks, dead_values),
         ),
         title="Graph",
         summary="operators on rows over index sets, each with its set, shape and dependencies",

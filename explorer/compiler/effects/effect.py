@@ -23,7 +23,7 @@ from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.ir.loops import Accumulate, Compute, For, Kernel, Load, Store
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Node, once
-from explorer.compiler.passes.graph.storage import stored_values
+from explorer.compiler.passes.stored.storage import stored_values
 from explorer.compiler.stages import PassReport, Program
 
 Json = dict[str, str | int | None]

@@ -12,7 +12,7 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.loops import Kernel
 from explorer.compiler.ir.node import Span
-from explorer.compiler.passes.graph.storage import stored_values
+from explorer.compiler.passes.stored.storage import stored_values
 from explorer.compiler.target import TARGETS, GpuTarget
 
 

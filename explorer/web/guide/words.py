@@ -23,6 +23,7 @@ PASSES: Mapping[str, str] = {
     "compact": "Moves a value from each edge to each distinct pair that it depends on (Hector §3.2.2).",
     "divide_last": "Divides a sum once, instead of each of its terms.",
     "differentiate": "Adds the backward pass: the gradient of every parameter, in the same graph.",
+    "folded_stacks": "Takes a reduction across a stack element by element of what is stacked.",
     "dead_values": "Drops values that neither the result nor a gradient needs.",
     "fuse": "Turns operators into loop nests that compute all a row needs in one visit (cuKE §V-B).",
     "interchange": "Exchanges two loops of a product, so that the inner one walks a matrix along its rows.",

@@ -11,7 +11,7 @@ from explorer.compiler.effects.figures import VIEWS
 from explorer.compiler.ir.graph import Gather, Graph, Value, operands, operator_name
 from explorer.compiler.ir.work import elements
 from explorer.compiler.language.diagnostics import with_article
-from explorer.compiler.passes.graph.storage import plan_kernels, stored_values
+from explorer.compiler.passes.stored.storage import plan_kernels, stored_values
 from explorer.compiler.target import FLOAT_BYTES
 
 Drawing = dict[str, Any]

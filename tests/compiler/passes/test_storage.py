@@ -10,7 +10,7 @@ from benchmarks._growing import GROWING
 from explorer.compiler.ir.graph import Elementwise, operands
 from explorer.compiler.ir.loops import Compute, For, Load
 from explorer.compiler.ir.node import walk
-from explorer.compiler.passes.graph.storage import stored_values
+from explorer.compiler.passes.stored.storage import stored_values
 from explorer.runtime.targets.parts import divide
 from tests.compiler.by_form.set_forms import SET_FORMS
 from tests.compiler.layers import layer

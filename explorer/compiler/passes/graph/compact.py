@@ -28,8 +28,8 @@ from explorer.compiler.ir.graph import (
 from explorer.compiler.ir.set_maps import PAIRS, homes, steps, with_pairs
 from explorer.compiler.passes.graph.costs import report_costs
 from explorer.compiler.passes.graph.dead_values import dead_values
-from explorer.compiler.passes.graph.rows import sums
 from explorer.compiler.passes.graph.writer import ValueWriter
+from explorer.compiler.passes.stored.rows import sums
 from explorer.compiler.report import Report
 
 

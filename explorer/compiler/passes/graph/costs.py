@@ -7,7 +7,7 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.set_maps import total_work
 from explorer.compiler.ir.work import elements
-from explorer.compiler.passes.graph.storage import stored_values
+from explorer.compiler.passes.stored.storage import stored_values
 from explorer.compiler.report import Report
 
 FLOAT_BYTES = 4

@@ -16,7 +16,7 @@ from explorer.compiler.frozen import replace
 from explorer.compiler.ir import kernels, loops
 from explorer.compiler.ir.module import Packing
 from explorer.compiler.ir.node import Extent, rewrite
-from explorer.compiler.passes.graph.storage import SECTOR
+from explorer.compiler.passes.stored.storage import SECTOR
 from explorer.compiler.target import VECTOR
 
 AnyKernel = TypeVar("AnyKernel", loops.Kernel, kernels.ScheduledKernel)

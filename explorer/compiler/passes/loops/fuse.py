@@ -17,10 +17,10 @@ from explorer.compiler.ir.index_sets import CONTAINERS, SetNames, ends_of, facto
 from explorer.compiler.ir.module import Module
 from explorer.compiler.ir.node import Extent, Names, merge, walk
 from explorer.compiler.ir.set_maps import is_sorted
-from explorer.compiler.passes.graph.rows import values_in_rows
-from explorer.compiler.passes.graph.storage import KernelPlan, plan_kernels, stored_values
 from explorer.compiler.passes.loops.nest import Nest
 from explorer.compiler.passes.loops.scope import Scope, Target, position_name
+from explorer.compiler.passes.stored.rows import values_in_rows
+from explorer.compiler.passes.stored.storage import KernelPlan, plan_kernels, stored_values
 from explorer.compiler.report import Report
 
 

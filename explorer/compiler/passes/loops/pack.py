@@ -18,9 +18,9 @@ from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import Module, Packing
 from explorer.compiler.ir.node import Atom, walk
-from explorer.compiler.passes.graph.storage import SECTOR
 from explorer.compiler.passes.loops.cleared import sums_in_place
 from explorer.compiler.passes.loops.columns import in_columns, sectors, stride
+from explorer.compiler.passes.stored.storage import SECTOR
 from explorer.compiler.report import Report
 from explorer.compiler.target import FLOAT_BYTES
 

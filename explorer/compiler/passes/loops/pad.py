@@ -18,8 +18,8 @@ from explorer.compiler.frozen import replace
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.module import Module, Packing
 from explorer.compiler.ir.node import Extent
-from explorer.compiler.passes.graph.storage import SECTOR
 from explorer.compiler.passes.loops.columns import AnyKernel, in_columns, sectors, stride
+from explorer.compiler.passes.stored.storage import SECTOR
 from explorer.compiler.report import Report
 from explorer.compiler.target import FLOAT_BYTES, VECTOR
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from explorer.compiler.decisions import Decision, Value
 from explorer.compiler.options import LANE_WIDTHS
-from explorer.compiler.passes.graph.storage import SECTOR
+from explorer.compiler.passes.stored.storage import SECTOR
 from explorer.compiler.report import Report
 from explorer.compiler.schedule.lanes.mapping import LANES, Nest, Spread, Unfit, heads_of, spread_rows
 

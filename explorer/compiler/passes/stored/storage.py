@@ -22,8 +22,8 @@ from explorer.compiler.ir.graph import (
 from explorer.compiler.ir.index_sets import CONTAINERS, containment
 from explorer.compiler.ir.set_maps import THROUGH
 from explorer.compiler.ir.work import elements
-from explorer.compiler.passes.graph.inner_products import inner_products
-from explorer.compiler.passes.graph.rows import sums
+from explorer.compiler.passes.stored.inner_products import inner_products
+from explorer.compiler.passes.stored.rows import sums
 
 MOST_COMPUTED = 40
 """Operations of a value that loops compute again, each for itself."""
