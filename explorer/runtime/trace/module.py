@@ -14,7 +14,7 @@ from explorer.compiler.returned import each_returned
 from explorer.runtime.torch.cache import Kept
 from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.tapes.arguments import Arguments
-from explorer.runtime.trace.tapes.ids import Ids, read
+from explorer.runtime.trace.tapes.ids import Column, Ids
 from explorer.runtime.trace.tapes.nested import put_together
 from explorer.runtime.trace.tapes.recorded import place_of
 from explorer.runtime.trace.texts.written import OWN, Result, Written
@@ -65,13 +65,13 @@ class Binding:
         return {path: (tuple(path.split(".")[:-1]), path.rpartition(".")[2]) for path in paths}
 
     @cached_property
-    def handed(self) -> tuple[tuple[str, int | None], ...] | None:
-        """The inputs that a score's ids are, in its order, and the dimensions that they go along; None where ids are
-        made of others, or tensors of ids."""
-        inputs, maps = self.ids.inputs, self.written.ids.values()
-        if inputs is None or self.written.made_of_ids or not inputs.keys() >= {*maps}:
+    def handed(self) -> tuple[Column, ...] | None:
+        """The columns of inputs that a score's ids are, in its order; None where ids are made otherwise, or tensors of
+        them."""
+        columns, maps = self.ids.columns, self.written.ids.values()
+        if columns is None or self.written.made_of_ids or not columns.keys() >= {*maps}:
             return None
-        return tuple(inputs[of] for of in maps)
+        return tuple(columns[of] for of in maps)
 
     @cached_property
     def of_rows(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         for name in binding.of_rows:
             tensors[name] = _rows(self._tensor(binding.paths[name], inputs), True)
         if binding.handed is not None and binding.written.family == "score":
-            handed = [read(self._tensor(path, inputs), dim) for path, dim in binding.handed]
+            handed = [column.of(self._tensor(column.source, inputs)) for column in binding.handed]
             return binding.returned(_of_score(compiled, binding.written, handed, tensors))
         whole = {path: self._tensor(path, inputs) for path in binding.whole}
         if binding.written.family == "layer":

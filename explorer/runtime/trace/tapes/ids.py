@@ -6,8 +6,10 @@ have other sizes: a number that differs is a size of the same tape, or one and a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import ne
 from typing import Any
 
@@ -86,16 +88,63 @@ class _Step:
             )
 
 
+@dataclass(frozen=True)
+class Column:
+    """The ids `along` a dimension of what `picks` leave of an input: dimensions, and the element of each."""
+
+    source: str
+    picks: tuple[tuple[int, int], ...]
+    along: int | None = None
+
+    def of(self, tensor: Any) -> Any:
+        """Those of a call's input."""
+        for dim, element in self.picks:
+            tensor = tensor.select(dim, element)
+        return read(tensor, self.along)
+
+
+def _picked(step: _Step) -> list[tuple[tuple[int, int], ...]] | None:
+    """What a step picks of its first argument, by result, where it does nothing else: `x[:, 0]`, `x.unbind(1)`."""
+    if step.named or step.must_be is not None or step.lengths or not isinstance(step.arguments[0], Ref):
+        return None
+    rest = step.arguments[1:]
+    if not all(isinstance(each, int) for each in rest):
+        return None
+    match step.call.operator, rest:
+        case "select.int", (dim, element):
+            return [((dim, element),)]
+        case "slice.Tensor", (_, 0, end) if end >= sys.maxsize:
+            return [()]
+        case "unbind.int", _:
+            dim = rest[0] if rest else 0
+            return [((dim, place),) for place in range(len(step.call.returned))]
+    return None
+
+
 class Ids:
     """Makes the ids of maps, and numbers that depend on ids alone, out of a call's inputs."""
 
     def __init__(self, steps: Sequence[_Step], maps: Mapping[str, tuple[Ref, int | None]]) -> None:
         self._steps, self._maps = steps, maps
 
-    @property
-    def inputs(self) -> Mapping[str, tuple[str, int | None]] | None:
-        """By map, the input that its ids are, and the dimension that they go along; None where steps make them."""
-        return None if self._steps else {name: (str(ref.source), dim) for name, (ref, dim) in self._maps.items()}
+    @cached_property
+    def columns(self) -> Mapping[str, Column] | None:
+        """By map, the column of an input that its ids are; None where steps make any otherwise."""
+        found: dict[Ref, Column] = {}
+
+        def column_of(ref: Ref) -> Column | None:
+            return Column(ref.source, ()) if isinstance(ref.source, str) else found.get(ref)
+
+        for step in self._steps:
+            picked = _picked(step)
+            of = column_of(step.arguments[0]) if picked is not None else None
+            if picked is None or of is None:
+                return None
+            found |= {Ref(step.number, place): replace(of, picks=of.picks + each) for place, each in enumerate(picked)}
+        columns = {name: (column_of(ref), dim) for name, (ref, dim) in self._maps.items()}
+        if any(each is None for each, _ in columns.values()):
+            return None
+        return {name: replace(each, along=dim) for name, (each, dim) in columns.items() if each}
 
     def of(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """By map, its ids, and the numbers by their names. Raises ValueError where Python took another branch in the

@@ -1,0 +1,70 @@
+"""Triples in the columns of one tensor: ids are read from where they lie, by nothing that is run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import explorer
+
+torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
+from torch import nn  # noqa: E402
+
+ENTITIES, RELATIONS, D = 9, 3, 4
+
+
+class DistMult(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.E, self.R = nn.Embedding(ENTITIES, D), nn.Embedding(RELATIONS, D)
+
+    def split(self, batch: Any) -> Any:
+        return batch[:, 0], batch[:, 1], batch[:, -1]
+
+    def forward(self, batch: Any) -> Any:
+        h, r, t = self.split(batch)
+        return (self.E(h) * self.R(r) * self.E(t)).sum(-1)
+
+
+class Unbound(DistMult):
+    def split(self, batch: Any) -> Any:
+        return batch.unbind(-1)
+
+
+class Transposed(DistMult):
+    def split(self, batch: Any) -> Any:
+        return batch.t()
+
+
+class Shifted(DistMult):
+    def split(self, batch: Any) -> Any:
+        return (batch[:, 0] + 1) % ENTITIES, batch[:, 1], batch[:, 2]
+
+
+class Part(DistMult):
+    def split(self, batch: Any) -> Any:
+        return batch[:, 0:2][:, 0], batch[:, 1:2][:, 0], batch[:, 2]
+
+
+def triples(count: int) -> Any:
+    return torch.stack([torch.randint(0, rows, (count,)) for rows in (ENTITIES, RELATIONS, ENTITIES)], 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        (DistMult, [((1, 0),), ((1, 1),), ((1, -1),)]),
+        (Unbound, [((-1, 0),), ((-1, 1),), ((-1, 2),)]),
+        (Transposed, None),
+        (Shifted, None),
+        (Part, None),
+    ],
+)
+def test_ids_are_the_columns_of_a_batch(kind: Any, columns: Any) -> None:
+    module = kind()
+    traced = explorer.trace(module, triples(7)).module()
+    handed = traced._held[1].handed
+    assert (handed and [column.picks for column in handed]) == columns
+    for batch in (triples(5), triples(12).t().contiguous().t()):
+        torch.testing.assert_close(traced(batch), module(batch))
