@@ -97,7 +97,7 @@ class Translation:
         self._call: Call | None = None
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
         self._named: tuple[Where | None, list[Node]] = None, []
-        self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes))}
+        self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes, self._constants))}
         for name in tables:  # whose rows may be a graph's nodes
             self._sets.setdefault(self.given[name].tensor.shape[0], f"rows of {name}")
         self.unions = Unions(tape, self._sets, sizes)
@@ -338,6 +338,11 @@ class Translation:
         entry.codomains.add(home)
         return home
 
+    def constant(self, ids: Any) -> list[int] | None:
+        """See `Context`."""
+        whole = id(ids) in self._constants and ids.dim() == 1 and ids.dtype != torch.bool
+        return ids.tolist() if whole and len(ids) not in self._sets else None
+
     def is_floating(self, tensor: Any) -> bool:
         """See `Context`."""
         return id(tensor) in self._tape.floating
@@ -409,10 +414,10 @@ def _hold(call: Call, values: list[Value | None]) -> None:
             raise Unsayable(f"it makes {tensor.dtype}: the language computes in 32-bit floats")
 
 
-def _set_sizes(tape: Tape, sizes: Iterable[int]) -> list[int]:
+def _set_sizes(tape: Tape, sizes: Iterable[int], constant: set[int]) -> list[int]:
     """The sizes of all index sets: the inputs', and those of what their ids were made into."""
     found = dict.fromkeys(sizes)
     for each in indexing(tape):
-        length = [size for size in each.shape[:1] if size > 1]
+        length = [size for size in each.shape[:1] if size > 1 and id(each) not in constant]
         found.update(dict.fromkeys(length))
     return list(found)

@@ -79,20 +79,12 @@ def one_to_all(m, h, r, t):
     return (m.entities(h) * m.relations(r)) @ m.entities.weight.T
 
 
-def rows(m, h, r, t):
-    return m.entities(h) * m.relations(r)
-
-
 def padded(m, h, r, t):
     return m.padded(h).sum(-1)
 
 
 def noisy(m, h, r, t):
     return scored(m, h, r, t) + torch.rand(h.shape)
-
-
-def two(m, h, r, t):
-    return scored(m, h, r, t), m.entities(h)
 
 
 def and_their_number(m, h, r, t):
@@ -105,6 +97,10 @@ def nothing(m, h, r, t):
 
 def and_the_same_for_all(m, h, r, t):
     return scored(m, h, r, t), m.entities.weight.mean()
+
+
+def averaged(m, h, r, t):
+    return scored(m, h, r, t).mean()
 
 
 def and_ids(m, h, r, t):
@@ -126,14 +122,13 @@ REFUSED = {
     changing: ("entities.weight", "outside of forward", "m.entities.weight.mul_(0.5)"),
     pairs: ("mm", "every element of the batch", "m.entities(t).T"),
     one_to_all: ("mm", "batch|index sets", "m.entities.weight.T"),
-    rows: ("", "one number for each row", "6"),
     padded: ("embedding", "padding_idx", "m.padded(h)"),
     noisy: ("rand", "drawn at random", "torch.rand(h.shape)"),
-    two: ("", "one number for each row", "6"),
+    averaged: ("mean", "Leave it to the loss", "return scored(m, h, r, t).mean()"),
     and_their_number: ("", "two examples of other sizes", "tensors alone"),
     nothing: ("", "list without a tensor", ""),
     and_the_same_for_all: ("", "the same for all rows", ""),
-    and_ids: ("the result.1", "whole numbers", ""),
+    and_ids: ("the result.1", "32-bit floats", ""),
     normed: ("running_mean|num_batches_tracked", "changed in place", "m.bn(m.entities(h)"),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 
 from explorer.runtime.trace.operators.context import Context, Entry, binary, function
 from explorer.runtime.trace.operators.numbers import chosen, put_number
+from explorer.runtime.trace.operators.shapes import selected, side_by_side, sliced
 from explorer.runtime.trace.values.elementwise import realized
 from explorer.runtime.trace.values.tensors import (
     REPEATED,
@@ -27,6 +28,9 @@ from explorer.runtime.trace.values.tensors import (
 def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
     """The rows of a dimension that ids name."""
     dim = value.place(dim)
+    places = context.constant(ids)
+    if places is not None and all(atom.axis != SET for atom in value.dims[dim]):
+        return _picked(context, value, (dim,), [places])
     if value.shape[dim] == 1 and ids.dim() == 1:  # whose only row is every id's
         return replace(value, dims=(*value.dims[:dim], *splat(value.node, ids.shape).dims, *value.dims[dim + 1 :]))
     name, of, at = context.map_of(ids)
@@ -38,6 +42,22 @@ def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
         context.index_by(value, dim)
     node = context.gathered(value.node, name, of)
     return Value(node, (*value.dims[:dim], *inner, *value.dims[dim + 1 :]))
+
+
+def _picked(context: Context, value: Value, dims: Sequence[int], places: Sequence[list[int]]) -> Value:
+    """The elements at places that are the same in every call, along dimensions that follow one another: where there are
+    several, along all at once."""
+    (dim, *_), (first, *_) = dims, places
+    if len(dims) == 1 and first == list(range(first[0], first[0] + len(first))):
+        return sliced(context, value, dim, first[0], first[0] + len(first))
+
+    def at(each: tuple[int, ...]) -> Value:
+        one = value
+        for along, place in reversed(list(zip(dims, each, strict=True))):
+            one = selected(context, one, along, place)
+        return one
+
+    return side_by_side(context, [at(each) for each in zip(*places, strict=True)], dim)
 
 
 def _dims_of(ids: Any, at: int) -> tuple[Dimension, ...]:
@@ -60,6 +80,11 @@ def _index_select(context: Context, call: Any) -> Value:
 def _index(context: Context, call: Any) -> Value:
     value, indices = context.value(call.arguments[0]), call.arguments[1]
     given = [at for at, each in enumerate(indices) if each is not None]
+    places = [context.constant(indices[at]) for at in given]
+    if len(given) > 1 and given == list(range(given[0], given[0] + len(given))):
+        known = [each for each in places if each is not None]
+        if len(known) == len(given) and len({len(each) for each in known}) == 1:
+            return _picked(context, value, given, known)
     if len(given) != 1:
         raise Unsayable("a tensor is indexed by several tensors at once")
     ids = indices[given[0]]

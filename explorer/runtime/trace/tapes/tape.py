@@ -204,12 +204,12 @@ class Unseen(TorchFunctionMode):  # type: ignore[misc]
 
 
 def constants(tape: Tape) -> set[int]:
-    """The whole numbers that Python brought, by identity, and what was made of these alone."""
+    """The whole numbers that Python brought, by identity, and what was made of these alone, or of no tensor."""
     found = set[int]()
     for call in tape.calls:
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
         fresh = call.operator in ("lift_fresh", "lift_fresh_copy") and not tape.given(read[0])
-        if not call.floating and not call.in_place and read and (fresh or all(id(each) in found for each in read)):
+        if not call.floating and not call.in_place and (fresh or all(id(each) in found for each in read)):
             found |= {id(each) for each in tensors_in(call.returned)}
     written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
     return found - {id(each) for memory in written for each in tape.kept_at(memory)}
