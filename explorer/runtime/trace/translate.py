@@ -11,6 +11,7 @@ import torch
 
 from explorer.runtime.trace.operators.shapes import joined
 from explorer.runtime.trace.operators.table import entry_of
+from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
 from explorer.runtime.trace.tapes.ids import column
 from explorer.runtime.trace.tapes.lengths import indexing
 from explorer.runtime.trace.tapes.recorded import Given
@@ -141,10 +142,11 @@ class Translation:
                 self._made_by(call)
 
     def _of_ids(self, call: Call) -> bool:
-        """Whether ids decide what a call that reads nothing that was given makes, or it is no plain constant."""
+        """Whether ids decide what a call that reads nothing that was given makes, or the language has no word for what
+        it makes of constants."""
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
         decided = any(id(each) in self._apart or not each.is_floating_point() for each in read)
-        return decided or (not read and entry_of(call.operator)[0] is None)
+        return decided or entry_of(call.operator)[0] is None
 
     def _left_to_ids(self, call: Call) -> None:
         """Leaves a call to what is run again of ids."""
@@ -311,7 +313,10 @@ class Translation:
         """See `Context`."""
         places = [place for place, size in enumerate(ids.shape) if size != 1] if dim is None else [dim]
         if len(places) != 1 or ids.shape[places[0]] not in self._sets:
-            raise Unsayable(f"ids of the shape {list(ids.shape)} are not one to each row of a batch or graph")
+            raise Unsayable(
+                f"ids of the shape {list(ids.shape)} are not one to each row of a batch or graph, or as many as "
+                f"{MOST_COLUMNS}"
+            )
         (along,) = places
         only = column(ids, along)
         if not torch.equal(ids, only.view([-1 if at == along else 1 for at in range(ids.dim())]).expand_as(ids)):

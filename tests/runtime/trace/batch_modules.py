@@ -31,6 +31,16 @@ def features(count, seed):
     return [torch.randn(count, 4, generator=torch.Generator().manual_seed(seed)), *drawn(*FIELDS)(count, seed)]
 
 
+def negatives(count, seed):
+    h, r, t, *others = drawn(9, 4, 9, *[9] * 5)(count, seed)
+    return [h, r, t, torch.stack(others, 1)]
+
+
+def sequences(count, seed):
+    *items, target = drawn(*[17] * 6)(count, seed)
+    return [torch.stack(items, 1), target]
+
+
 class Margin(Embedded):
     """TransE's loss of a triple and a corrupted one, whose entities and relations are of the same tables."""
 
@@ -76,4 +86,63 @@ class Interactions(nn.Module):
         return self.top(torch.cat([x, products[:, one, other], products[:, 0, [3, 1, 1]]], 1))
 
 
-BATCHES = (Margin, Crossed, Interactions)
+class Negatives(nn.Module):
+    """Sun et al. 2019, RotatE: its negatives, several for each triple, gathered one behind another, and the weights of
+    their loss."""
+
+    inputs = negatives
+
+    def __init__(self):
+        super().__init__()
+        self.entities, self.phases = nn.Parameter(torch.randn(9, 6)), nn.Parameter(torch.randn(4, 3))
+
+    def score(self, head, relation, tail):
+        (a, b), (c, d) = head.chunk(2, -1), tail.chunk(2, -1)
+        cos, sin = torch.cos(relation), torch.sin(relation)
+        return 3 - torch.stack([a * cos - b * sin - c, a * sin + b * cos - d], 0).norm(dim=0).sum(-1)
+
+    def forward(self, h, r, t, n):
+        head = torch.index_select(self.entities, 0, h).unsqueeze(1)
+        relation = torch.index_select(self.phases, 0, r).unsqueeze(1)
+        tail = torch.index_select(self.entities, 0, t).unsqueeze(1)
+        far = torch.index_select(self.entities, 0, n.view(-1)).view(n.size(0), n.size(1), -1)
+        scores = self.score(head, relation, far)
+        loss = (F.softmax(scores, 1) * F.logsigmoid(-scores)).sum(1)
+        return -loss - F.logsigmoid(self.score(head, relation, tail)).squeeze(1), scores
+
+
+class Factorised(nn.Module):
+    """Rendle 2010: one table for all fields, each behind those of the ones before."""
+
+    inputs = fields
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.linear = nn.Embedding(sum(FIELDS), 3), nn.Embedding(sum(FIELDS), 1)
+        self.register_buffer("begins", torch.tensor([0, 5, 12]))
+
+    def forward(self, x):
+        x = x + self.begins.unsqueeze(0)
+        rows = self.table(x)
+        return self.linear(x).sum(1) + 0.5 * (rows.sum(1) ** 2 - (rows**2).sum(1)).sum(1, keepdim=True)
+
+
+class Sequences(nn.Module):
+    """Kang and McAuley 2018, SASRec: heads that attend to the items before, without those that are 0."""
+
+    inputs = sequences
+
+    def __init__(self):
+        super().__init__()
+        self.items, self.places = nn.Embedding(17, 6), nn.Embedding(5, 6)
+        self.attention, self.norm = nn.MultiheadAttention(6, 2, batch_first=True), nn.LayerNorm(6)
+
+    def forward(self, x, target):
+        rows = self.items(x) * 6**0.5 + self.places(torch.arange(5))
+        rows = rows * (x != 0).unsqueeze(-1)
+        later = torch.triu(torch.ones(5, 5), 1).bool()
+        rows = rows + self.attention(self.norm(rows), rows, rows, attn_mask=later, need_weights=False)[0]
+        return (rows[:, -1] * self.items(target)).sum(-1)
+
+
+BATCHES = (Margin, Crossed, Interactions, Negatives, Factorised, Sequences)

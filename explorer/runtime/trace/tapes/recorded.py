@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from explorer.runtime.trace.tapes.examples import sizes_of
 from explorer.runtime.trace.tapes.nested import taken_apart
 from explorer.runtime.trace.tapes.state import apart, changed, only_set, state
 from explorer.runtime.trace.tapes.tape import Tape, TraceError, Unseen
@@ -97,7 +98,7 @@ def _recorded(
         name = identifier(argument)
         given.append(Given(f"{name}_" if name in taken else name, argument, "input", tensor))
     before = {each.name: (each.tensor.data_ptr(), each.tensor._version) for each in given}
-    tape = Tape([each.tensor for each in given])
+    tape = Tape([each.tensor for each in given], sizes_of(inputs.values()))
     args, named = call(inputs)
     try:
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), tape, Unseen(tape):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from explorer.runtime.trace.tapes.columns import Columns, columns_of, flattened, gathered, ids_read
 
 _OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 _MAXIMA = {"aten::amax", "aten::amin", "aten::max", "aten::min", "aten::scatter_reduce", "aten::scatter_reduce_"}
@@ -96,10 +98,13 @@ def tensors_in(each: Any) -> Iterator[Any]:
 
 
 class Tape(TorchDispatchMode):  # type: ignore[misc]
-    """Records while it is entered. `floating` are the tensors that depend on floats, of which the first are given."""
+    """Records while it is entered. `floating` are the tensors that depend on floats, of which the first are given;
+    `sizes` are those of the inputs' index sets."""
 
-    def __init__(self, given: list[Any]) -> None:
+    def __init__(self, given: list[Any], sizes: Collection[int] = ()) -> None:
         super().__init__()
+        self._sizes = sizes
+        self._flat: dict[int, Columns] = {}  # ids of two dimensions that were put one behind another
         self.calls: list[Call] = []
         self.floating = {id(tensor) for tensor in given if tensor.is_floating_point()}
         self._given_floats = set(self.floating)  # and what is made of them
@@ -138,6 +143,10 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         name = func._schema.name
         if floating and name in _INDEXED:
             args = (args[0], [self._as_ids(each) for each in args[1]], *args[2:])
+        if floating and (by := ids_read(name, args)) is not None:
+            columns = self._flat.get(id(by[0])) or columns_of(by[0], self._sizes)
+            if columns is not None:
+                return gathered(lambda each, *of: self.__torch_dispatch__(each, (), of), func, args, columns, by[1])
         if floating and name in _NUMBERS:
             raise TraceError(
                 f"{func}: a number is taken out of a tensor of floats, which another input would make another. "
@@ -175,6 +184,8 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         self.floating |= {id(tensor) for tensor in made} if floating else set()
         self._given_floats |= set() if of_ids else {id(tensor) for tensor in made}
         self.calls.append(Call(_short(func), args, named, returned, floating, of_ids, where, func))
+        if not floating and (columns := flattened(name, args, returned, self._sizes)) is not None:
+            self._flat[id(returned)] = columns
         return returned
 
     def _as_ids(self, index: Any) -> Any:
