@@ -112,18 +112,19 @@ class Translation:
 
     def read(self, results: Mapping[str, Any]) -> None:
         """Reads the tape; `results` are the tensors that the module returned, by their places."""
-        for call in self._tape.calls:
+        for number, call in enumerate(self._tape.calls):
             if call.floating:
                 self._call = call
                 try:
                     self._read(call)
                 except (Unsayable, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
                     if isinstance(error, TraceError):
+                        error.reached = number
                         raise
                     what = (
                         str(error) if isinstance(error, Unsayable) else f"its arguments are not known here ({error!r})"
                     )
-                    raise TraceError(f"{call.operator}: {what}. {REACH}", call.where) from error
+                    raise TraceError(f"{call.operator}: {what}. {REACH}", call.where, number) from error
         self.results = tuple(self._result(place, each) for place, each in results.items())
 
     def _result(self, place: str, each: Any) -> Value:
@@ -367,6 +368,8 @@ class Translation:
         """See `Context`. What is computed of a table's rows is computed of those that are gathered."""
         (entry,) = (each for each in self.maps.values() if each.name == name)
         entry.codomains.add(node.set)
+        if node.operator == "some" and node.data == (name,):
+            (node,) = node.operands
         if not node.set.startswith("rows of ") or node.set in self.homes:
             return self.nodes.make("gather", (node,), node.shape, of, (name,))
         made: dict[Node, Node] = {}
@@ -412,7 +415,7 @@ def _hold(call: Call, values: list[Value | None]) -> None:
     for tensor, value in zip(tensors_in(call.returned), values, strict=False):
         if value is None:
             continue
-        written = [each for each in (value.node, *value.node.operands) if each.operator == "number"]
+        written = [each for each in value.node.operands if each.operator == "number"]
         if not all(isfinite(float(str(each.data[0]))) for each in written):
             raise Unsayable("infinity has no name in the model language: write a large number")
         if tensor.dtype not in _TYPES and value.node.operator != "number":

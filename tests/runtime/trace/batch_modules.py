@@ -52,6 +52,19 @@ class Margin(Embedded):
         return F.relu(near - far + 1)
 
 
+class Labelled(Embedded):
+    """A cross-entropy of each triple, whose labels come with the batch."""
+
+    @staticmethod
+    def inputs(count, seed):
+        ids = drawn(9, 4, 9, 2)(count, seed)
+        return [*ids[:3], ids[3].float()]
+
+    def forward(self, h, r, t, y):
+        scores = (self.entities(h) * self.relations(r) * self.entities(t)).sum(-1)
+        return F.binary_cross_entropy_with_logits(scores, y, reduction="none")
+
+
 class Crossed(nn.Module):
     """Wang et al. 2017, deep and cross: a row that three tables make, returned beside its number."""
 
@@ -145,4 +158,4 @@ class Sequences(nn.Module):
         return (rows[:, -1] * self.items(target)).sum(-1)
 
 
-BATCHES = (Margin, Crossed, Interactions, Negatives, Factorised, Sequences)
+BATCHES = (Margin, Labelled, Crossed, Interactions, Negatives, Factorised, Sequences)

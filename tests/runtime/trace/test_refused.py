@@ -267,7 +267,7 @@ def a_convolution_with_steps(m, h, r, t):
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (a_number_that_ids_change, "whole numbers"),
+        (a_number_that_ids_change, "numbers outside of PyTorch"),
         (the_size_of_the_batch, "make two texts"),
         (a_convolution_with_steps, "a convolution has steps"),
     ],

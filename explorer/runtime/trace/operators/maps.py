@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import torch
@@ -156,6 +157,10 @@ def _with_base(context: Context, base: Value, dim: int, ids: Any, source: Value,
         total = binary(context, "+", base, _along_ids(context, zero, dim, ids, source, "sum"))
         return binary(context, "/", total, binary(context, "+", count, one))
     found = _along_ids(context, zero, dim, ids, source, name)
+    if base.node.operator == "number" and base.node.data == (-inf if name == "max" else inf,):
+        along, _, _ = context.map_of(ids, dim if ids.dim() > 1 else 0)
+        node = context.nodes.make("some", (found.node,), found.node.shape, found.node.set, (along,))
+        return replace(found, node=node)  # which is infinity elsewhere
     return chosen(context, binary(context, ">", count, zero), function(context, name, [base, found]), base)
 
 

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +25,7 @@ from explorer.runtime.trace.tapes.columns import Columns, columns_of, flattened,
 
 _OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 _MAXIMA = {"aten::amax", "aten::amin", "aten::max", "aten::min", "aten::scatter_reduce", "aten::scatter_reduce_"}
+_MAXIMA |= {"aten::index_reduce", "aten::index_reduce_"}
 _MAXIMA |= {f"aten::{name}" for name in ("gt", "lt", "ge", "le", "eq", "ne", "sign", "floor")}
 _MAXIMA |= {f"aten::new_{name}" for name in ("zeros", "ones", "full")}
 _MAXIMA |= {f"aten::{name}_like" for name in ("zeros", "ones", "full")}
@@ -56,11 +58,12 @@ class Where:
 
 
 class TraceError(ValueError):
-    """What cannot be said in the model language, with the user's line and what to do."""
+    """What cannot be said in the model language, with the user's line and what to do. `reached` is how many calls of a
+    tape could be said before; less where another way of saying them tells more."""
 
-    def __init__(self, message: str, where: Where | None = None) -> None:
+    def __init__(self, message: str, where: Where | None = None, reached: float = inf) -> None:
         super().__init__(f"{message}\n  {where}" if where else message)
-        self.where = where
+        self.where, self.reached = where, reached
 
 
 @dataclass(frozen=True, eq=False)
