@@ -158,4 +158,18 @@ class Sequences(nn.Module):
         return (rows[:, -1] * self.items(target)).sum(-1)
 
 
-BATCHES = (Margin, Labelled, Crossed, Interactions, Negatives, Factorised, Sequences)
+class Recurrent(nn.Module):
+    """Hidasi et al. 2016, GRU4Rec: a GRU along the items before; 0 is the padding, whose row learns nothing."""
+
+    inputs = sequences
+
+    def __init__(self):
+        super().__init__()
+        self.items, self.steps = nn.Embedding(17, 4, padding_idx=0), nn.GRU(4, 4, batch_first=True)
+
+    def forward(self, x, target):
+        rows, last = self.steps(self.items(x))
+        return ((last[-1] + rows[:, 0]) * self.items(target)).sum(-1)
+
+
+BATCHES = (Recurrent, Margin, Labelled, Crossed, Interactions, Negatives, Factorised, Sequences)

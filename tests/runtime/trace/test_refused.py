@@ -79,10 +79,6 @@ def one_to_all(m, h, r, t):
     return (m.entities(h) * m.relations(r)) @ m.entities.weight.T
 
 
-def padded(m, h, r, t):
-    return m.padded(h).sum(-1)
-
-
 def noisy(m, h, r, t):
     return scored(m, h, r, t) + torch.rand(h.shape)
 
@@ -122,7 +118,6 @@ REFUSED = {
     changing: ("entities.weight", "outside of forward", "m.entities.weight.mul_(0.5)"),
     pairs: ("mm", "every element of the batch", "m.entities(t).T"),
     one_to_all: ("mm", "batch|index sets", "m.entities.weight.T"),
-    padded: ("embedding", "padding_idx", "m.padded(h)"),
     noisy: ("rand", "drawn at random", "torch.rand(h.shape)"),
     averaged: ("mean", "Leave it to the loss", "return scored(m, h, r, t).mean()"),
     and_their_number: ("", "two examples of other sizes", "tensors alone"),
@@ -135,8 +130,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("function", REFUSED, ids=lambda function: function.__name__)
 def test_it_says_which_operator_where_and_what_to_do(function) -> None:
-    parts = {"padded": torch.nn.Embedding(9, 6, padding_idx=0), "bn": torch.nn.BatchNorm1d(6)}
-    module = of(function, **parts)
+    module = of(function, bn=torch.nn.BatchNorm1d(6))
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     with pytest.raises(ValueError, match=r"\w") as caught:
         explorer.trace(module, *CALL)

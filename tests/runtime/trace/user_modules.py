@@ -328,6 +328,23 @@ class Detached(FromInfinity):
         return torch.zeros(len(x), 2, 4).index_add_(0, dst, share[..., None] * x[src][:, None]).flatten(1)
 
 
+class AlongLayers(nn.Module):
+    """Xu et al. 2018: an LSTM in both directions along what the layers say, which weighs them."""
+
+    def __init__(self):
+        super().__init__()
+        self.linears = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.along, self.weigh = nn.LSTM(4, 3, bidirectional=True, batch_first=True), nn.Linear(6, 1)
+
+    def forward(self, x, edge_index):
+        layers = []
+        for linear in self.linears:
+            x = torch.tanh(linear(x + summed(x, edge_index[1], x[edge_index[0]])))
+            layers.append(x)
+        rows = torch.stack(layers, 1)
+        return (rows * torch.softmax(self.weigh(self.along(rows)[0]), 1)).sum(1)
+
+
 class CountedPairs(nn.Module):
     """RGCN's mean over the edges of each type, by one count of all pairs of a node and a type."""
 
@@ -358,6 +375,7 @@ LAYERS = {
     FromInfinity: "x edges",
     Detached: "x edges",
     CountedPairs: "x edges types",
+    AlongLayers: "x edges",
     Named: lambda made: [made["ids"], {"follows": made["edges"], "likes": made["more"]}],
     Within: lambda made: [made["x"], [made["edges"], made["more"]]],
 }

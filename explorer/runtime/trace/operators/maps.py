@@ -12,6 +12,7 @@ import torch
 from explorer.runtime.trace.operators.context import Context, Entry, binary, function
 from explorer.runtime.trace.operators.numbers import chosen, put_number
 from explorer.runtime.trace.operators.shapes import selected, side_by_side, sliced
+from explorer.runtime.trace.tapes.tape import PADDING
 from explorer.runtime.trace.values.elementwise import realized
 from explorer.runtime.trace.values.tensors import (
     REPEATED,
@@ -66,11 +67,14 @@ def _dims_of(ids: Any, at: int) -> tuple[Dimension, ...]:
 
 
 def _embedding(context: Context, call: Any) -> Value:
-    if call.argument(2, "padding_idx", -1) not in (-1, None):
-        raise Unsayable("an embedding has a padding_idx, whose row has no gradient: leave it out, and mask the result")
     if call.argument(3, "scale_grad_by_freq", False) or call.argument(4, "sparse", False):
         raise Unsayable("an embedding has scale_grad_by_freq or sparse, whose gradient is another one: leave it out")
-    return gathered(context, context.value(call.arguments[0]), 0, call.arguments[1])
+    rows = gathered(context, context.value(call.arguments[0]), 0, call.arguments[1])
+    if PADDING not in call.named:
+        return rows
+    padding = context.value(call.named[PADDING])
+    each = replace(padding, dims=(*padding.dims, *((),) * (len(rows.dims) - len(padding.dims))))
+    return chosen(context, each, function(context, "stop_gradient", [rows]), rows)
 
 
 def _index_select(context: Context, call: Any) -> Value:

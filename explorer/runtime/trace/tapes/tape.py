@@ -11,7 +11,7 @@ import linecache
 import os
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from types import FrameType
@@ -36,6 +36,18 @@ _NUMBERS = {"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten
 """Operators whose result is a number of Python's, which a branch may look at."""
 
 _INDEXED = {"aten::index", "aten::index_put", "aten::index_put_"}
+
+_TURNED = {
+    torch.ops.aten.transpose_.default: torch.ops.aten.transpose.int,
+    torch.ops.aten.t_.default: torch.ops.aten.t.default,
+    torch.ops.aten.unsqueeze_.default: torch.ops.aten.unsqueeze.default,
+    torch.ops.aten.squeeze_.default: torch.ops.aten.squeeze.default,
+    torch.ops.aten.squeeze_.dim: torch.ops.aten.squeeze.dim,
+}
+"""What changes the shape of a tensor in place, as PyTorch's recurrent modules do, and the view that it is."""
+
+PADDING = "is_padding"
+"""Beside an embedding's arguments: which of its ids are those of the padding, whose row has no gradient."""
 
 _UNSEEN = {"tolist", "numpy", "__array__", "__dlpack__"}
 """What takes numbers out of a tensor below the operators."""
@@ -138,6 +150,8 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         return None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _TURNED and not any(args[0] is each for each in self._given):
+            return self._turned(func, args)
         named = dict(kwargs or {})
         read = [*tensors_in(args), *tensors_in(list(named.values()))]
         floating = any(id(tensor) in self.floating for tensor in read)
@@ -170,7 +184,12 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
                 "hand in what needs no gradient.",
                 where,
             )
+        padding = args[2] if name == "aten::embedding" and len(args) > 2 and not of_ids else -1
+        if padding >= 0:
+            is_padding = self.__torch_dispatch__(torch.ops.aten.eq.Scalar, (), (args[1], padding))
         returned = func(*args, **named)
+        if padding >= 0:
+            named[PADDING] = is_padding
         made = list(tensors_in(returned))
         self._detached |= {id(tensor) for tensor in made} if cut or (behind and name in _VIEWS) else set()
         floating = floating or any(tensor.is_floating_point() for tensor in made)
@@ -190,6 +209,35 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         if not floating and (columns := flattened(name, args, returned, self._sizes)) is not None:
             self._flat[id(returned)] = columns
         return returned
+
+    def _turned(self, func: Any, args: tuple[Any, ...]) -> Any:
+        """Changes the shape of a tensor in place: it is a view of what it was, which calls so far are of."""
+        now, was = args[0], torch.ops.aten.alias.default(args[0])
+
+        def before(each: Any) -> Any:
+            if isinstance(each, list | tuple):
+                return type(each)(before(inner) for inner in each)
+            return was if each is now else each
+
+        self.calls = [
+            replace(
+                call,
+                arguments=before(call.arguments),
+                named={name: before(each) for name, each in call.named.items()},
+                returned=before(call.returned),
+            )
+            for call in self.calls
+        ]
+        for known in (self.floating, self._given_floats, self._detached, self._largest):
+            known |= {id(was)} if id(now) in known else set()
+        if id(now) in self._flat:
+            self._flat[id(was)] = self._flat.pop(id(now))
+        self._kept.append(was)
+        func(*args)
+        view, floating = _TURNED[func], id(now) in self.floating
+        of_ids, where = id(now) not in self._given_floats, _where(sys._getframe(2))
+        self.calls.append(Call(_short(view), (was, *args[1:]), {}, now, floating, of_ids, where, view))
+        return now
 
     def _as_ids(self, index: Any) -> Any:
         """A mask of rows that ids make as the ids that it picks, which is the same by definition."""
