@@ -108,7 +108,7 @@ def _ids(runs: list[Recorded], translations: list[Translation]) -> Ids:
     made = ids.of(runs[1].whole)
     for name, (tensor, dim) in second.items():
         if not torch.equal(made[name], read(tensor, dim)):
-            raise TraceError("ids cannot be made again from the inputs alone.")
+            raise TraceError("ids cannot be made again from the inputs alone.", reached=-1)
     return ids
 
 
@@ -161,8 +161,8 @@ def _agreed(
 
 def _said(module: Any, runs: list[Recorded], examples: list[Example]) -> tuple[list[Translation], list[Written]]:
     """What each run says, in the first way that there is: with what ids alone decide as words or apart from them, and
-    with the edges of one set, or of several as one. Raises the TraceError of the first."""
-    refused = None
+    with the edges of one set, or of several as one. Raises the TraceError of the one that gets furthest."""
+    refused: tuple[tuple[float, bool], TraceError] | None = None
     for mixed, apart in product((False, True), (False, True)):
         try:
             translations, texts = _translated(module, runs, examples, apart, mixed)
@@ -170,9 +170,10 @@ def _said(module: Any, runs: list[Recorded], examples: list[Example]) -> tuple[l
                 _ids(runs, translations)
             return translations, texts
         except TraceError as error:
-            refused = refused or error
+            reached = error.reached, apart
+            refused = (reached, error) if refused is None or reached > refused[0] else refused
     assert refused is not None
-    raise refused
+    raise refused[1]
 
 
 def _translated(

@@ -11,6 +11,7 @@ import torch
 
 from explorer.runtime.trace.operators.shapes import joined
 from explorer.runtime.trace.operators.table import entry_of
+from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
 from explorer.runtime.trace.tapes.ids import column
 from explorer.runtime.trace.tapes.lengths import indexing
 from explorer.runtime.trace.tapes.recorded import Given
@@ -97,7 +98,7 @@ class Translation:
         self._call: Call | None = None
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
         self._named: tuple[Where | None, list[Node]] = None, []
-        self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes))}
+        self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes, self._constants))}
         for name in tables:  # whose rows may be a graph's nodes
             self._sets.setdefault(self.given[name].tensor.shape[0], f"rows of {name}")
         self.unions = Unions(tape, self._sets, sizes)
@@ -111,18 +112,19 @@ class Translation:
 
     def read(self, results: Mapping[str, Any]) -> None:
         """Reads the tape; `results` are the tensors that the module returned, by their places."""
-        for call in self._tape.calls:
+        for number, call in enumerate(self._tape.calls):
             if call.floating:
                 self._call = call
                 try:
                     self._read(call)
                 except (Unsayable, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
                     if isinstance(error, TraceError):
+                        error.reached = number
                         raise
                     what = (
                         str(error) if isinstance(error, Unsayable) else f"its arguments are not known here ({error!r})"
                     )
-                    raise TraceError(f"{call.operator}: {what}. {REACH}", call.where) from error
+                    raise TraceError(f"{call.operator}: {what}. {REACH}", call.where, number) from error
         self.results = tuple(self._result(place, each) for place, each in results.items())
 
     def _result(self, place: str, each: Any) -> Value:
@@ -141,10 +143,11 @@ class Translation:
                 self._made_by(call)
 
     def _of_ids(self, call: Call) -> bool:
-        """Whether ids decide what a call that reads nothing that was given makes, or it is no plain constant."""
+        """Whether ids decide what a call that reads nothing that was given makes, or the language has no word for what
+        it makes of constants."""
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
         decided = any(id(each) in self._apart or not each.is_floating_point() for each in read)
-        return decided or (not read and entry_of(call.operator)[0] is None)
+        return decided or entry_of(call.operator)[0] is None
 
     def _left_to_ids(self, call: Call) -> None:
         """Leaves a call to what is run again of ids."""
@@ -311,7 +314,10 @@ class Translation:
         """See `Context`."""
         places = [place for place, size in enumerate(ids.shape) if size != 1] if dim is None else [dim]
         if len(places) != 1 or ids.shape[places[0]] not in self._sets:
-            raise Unsayable(f"ids of the shape {list(ids.shape)} are not one to each row of a batch or graph")
+            raise Unsayable(
+                f"ids of the shape {list(ids.shape)} are not one to each row of a batch or graph, or as many as "
+                f"{MOST_COLUMNS}"
+            )
         (along,) = places
         only = column(ids, along)
         if not torch.equal(ids, only.view([-1 if at == along else 1 for at in range(ids.dim())]).expand_as(ids)):
@@ -338,6 +344,11 @@ class Translation:
         entry.codomains.add(home)
         return home
 
+    def constant(self, ids: Any) -> list[int] | None:
+        """See `Context`."""
+        whole = id(ids) in self._constants and ids.dim() == 1 and ids.dtype != torch.bool
+        return ids.tolist() if whole and len(ids) not in self._sets else None
+
     def is_floating(self, tensor: Any) -> bool:
         """See `Context`."""
         return id(tensor) in self._tape.floating
@@ -357,6 +368,8 @@ class Translation:
         """See `Context`. What is computed of a table's rows is computed of those that are gathered."""
         (entry,) = (each for each in self.maps.values() if each.name == name)
         entry.codomains.add(node.set)
+        if node.operator == "some" and node.data == (name,):
+            (node,) = node.operands
         if not node.set.startswith("rows of ") or node.set in self.homes:
             return self.nodes.make("gather", (node,), node.shape, of, (name,))
         made: dict[Node, Node] = {}
@@ -402,17 +415,17 @@ def _hold(call: Call, values: list[Value | None]) -> None:
     for tensor, value in zip(tensors_in(call.returned), values, strict=False):
         if value is None:
             continue
-        written = [each for each in (value.node, *value.node.operands) if each.operator == "number"]
+        written = [each for each in value.node.operands if each.operator == "number"]
         if not all(isfinite(float(str(each.data[0]))) for each in written):
             raise Unsayable("infinity has no name in the model language: write a large number")
         if tensor.dtype not in _TYPES and value.node.operator != "number":
             raise Unsayable(f"it makes {tensor.dtype}: the language computes in 32-bit floats")
 
 
-def _set_sizes(tape: Tape, sizes: Iterable[int]) -> list[int]:
+def _set_sizes(tape: Tape, sizes: Iterable[int], constant: set[int]) -> list[int]:
     """The sizes of all index sets: the inputs', and those of what their ids were made into."""
     found = dict.fromkeys(sizes)
     for each in indexing(tape):
-        length = [size for size in each.shape[:1] if size > 1]
+        length = [size for size in each.shape[:1] if size > 1 and id(each) not in constant]
         found.update(dict.fromkeys(length))
     return list(found)

@@ -46,6 +46,15 @@ score out(b: entity, u: relation, k: entity):
     assert compiled(text).stages["dlc"].available
 
 
+def test_a_tensor_may_have_the_name_that_the_rows_of_its_set_are_counted_by():
+    text = """score Out(j: item):
+    param items[item, 5], P[5, 6], A[6, 6]
+    r = P * items[j]
+    return sum((r + r @ A)[-1])
+"""
+    assert compiled(text).stages["loops"].available
+
+
 def test_a_matrix_gets_its_gradient_in_its_own_iteration_without_a_matrix_for_each_triple():
     options = {"grad": "true", "negatives": "tail:2"}
     module = compiled(HEAD.format("norm((E[h] - E[t]) @ P[r] + R[r])"), options=options).stages["loops"].program

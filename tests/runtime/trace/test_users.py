@@ -65,6 +65,26 @@ def test_a_graph_of_two_sets_of_nodes_is_one_of_both() -> None:
     assert "sum(x[e.src] for e in n.incoming_edges())" in found.text
 
 
+def test_a_maximum_from_infinity_is_refused_where_no_id_may_lead() -> None:
+    class Largest(torch.nn.Module):
+        def forward(self, x, edges):
+            to = edges[1][:, None].expand(-1, 4)
+            return torch.full_like(x, float("-inf")).scatter_reduce(0, to, x[edges[0]], "amax")
+
+    with pytest.raises(ValueError, match="infinity where no id leads"):
+        explorer.trace(Largest(), *drawn("x edges", 7, 13, 0))
+
+
+def test_what_refuses_the_way_that_gets_furthest_is_said() -> None:
+    class Masked(torch.nn.Module):
+        def forward(self, x, edges):
+            mask = (edges[0] == edges[1])[:, None]
+            return torch.zeros_like(x).index_add(0, edges[1], x[edges[0]].masked_fill(mask, float("inf")))
+
+    with pytest.raises(ValueError, match=r"masked_fill\.Scalar: infinity has no name"):
+        explorer.trace(Masked(), *drawn("x edges", 7, 13, 0))
+
+
 def test_nodes_that_are_rows_of_others_are_refused() -> None:
     class Pooled(torch.nn.Module):
         """A sum over the edges into a node, and one over the nodes of each graph of a batch."""

@@ -286,7 +286,81 @@ class Within(nn.Module):
         return torch.stack(found).mean(0).flatten(1)
 
 
-SCORES = (Cell, Path, Poincare, Tokens, Experts, Moebius)
+class Pairwise(Embedded):
+    """A matrix for each of some features of two rows, and how far the head is from learnt points."""
+
+    def __init__(self):
+        super().__init__()
+        self.bilinear, self.points = nn.Bilinear(D, D, 3), nn.Parameter(torch.randn(4, D))
+
+    def forward(self, h, r, t):
+        pairs = self.bilinear(self.entities(h), self.entities(t))
+        far = torch.cdist(self.entities(h) + self.relations(r), self.points)
+        return torch.cat([pairs, far, torch.cdist(self.entities(t), self.points, p=1)], -1)
+
+
+class FromInfinity(nn.Module):
+    """A softmax over the edges into a node, whose maximum begins with infinity below."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, x, edge_index):
+        src, dst = edge_index
+        score = self.linear(x)[src] + self.linear(x)[dst]
+        to = dst[:, None].expand_as(score)
+        largest = torch.full((len(x), 2), float("-inf")).scatter_reduce_(0, to, score, "amax")
+        share = torch.exp(score - largest[dst])
+        share = share / torch.zeros(len(x), 2).scatter_add_(0, to, share)[dst]
+        return torch.zeros(len(x), 2, 4).index_add_(0, dst, share[..., None] * x[src][:, None]).flatten(1)
+
+
+class Detached(FromInfinity):
+    """The same with a maximum that is detached, by index_reduce."""
+
+    def forward(self, x, edge_index):
+        src, dst = edge_index
+        score = self.linear(x)[src] + self.linear(x)[dst]
+        largest = torch.zeros(len(x), 2).index_reduce_(0, dst, score.detach(), "amax", include_self=False)
+        share = torch.exp(score - largest[dst])
+        share = share / torch.zeros(len(x), 2).index_add_(0, dst, share)[dst]
+        return torch.zeros(len(x), 2, 4).index_add_(0, dst, share[..., None] * x[src][:, None]).flatten(1)
+
+
+class AlongLayers(nn.Module):
+    """Xu et al. 2018: an LSTM in both directions along what the layers say, which weighs them."""
+
+    def __init__(self):
+        super().__init__()
+        self.linears = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.along, self.weigh = nn.LSTM(4, 3, bidirectional=True, batch_first=True), nn.Linear(6, 1)
+
+    def forward(self, x, edge_index):
+        layers = []
+        for linear in self.linears:
+            x = torch.tanh(linear(x + summed(x, edge_index[1], x[edge_index[0]])))
+            layers.append(x)
+        rows = torch.stack(layers, 1)
+        return (rows * torch.softmax(self.weigh(self.along(rows)[0]), 1)).sum(1)
+
+
+class CountedPairs(nn.Module):
+    """RGCN's mean over the edges of each type, by one count of all pairs of a node and a type."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(3, 4, 5))
+
+    def forward(self, x, edge_index, edge_type):
+        src, dst = edge_index
+        pair = dst * 3 + edge_type
+        share = 1 / torch.bincount(pair, minlength=3 * len(x)).float()[pair]
+        message = torch.bmm(x[src].unsqueeze(1), self.weights[edge_type]).squeeze(1)
+        return summed(x, dst, message * share[:, None])
+
+
+SCORES = (Cell, Path, Poincare, Tokens, Experts, Moebius, Pairwise)
 LAYERS = {
     ThereAndBack: "x edges types",
     Equivariant: "x position edges",
@@ -298,6 +372,10 @@ LAYERS = {
     Included: "x edges",
     Accumulated: "x edges types",
     Chosen: "x edges types sorts",
+    FromInfinity: "x edges",
+    Detached: "x edges",
+    CountedPairs: "x edges types",
+    AlongLayers: "x edges",
     Named: lambda made: [made["ids"], {"follows": made["edges"], "likes": made["more"]}],
     Within: lambda made: [made["x"], [made["edges"], made["more"]]],
 }

@@ -47,9 +47,9 @@ def _taken(graph: g.Graph) -> set[str]:
 
 
 def _fuse_score(graph: g.Graph, report: Report) -> loops.Kernel:
-    names = Names(_taken(graph))
-    batch, out = names.new("B"), names.new("out")
-    b = names.new("b")
+    sets = SetNames.of(graph)
+    names, batch = Names(_taken(graph) | sets.taken()), sets.counts["batch"]
+    out, b = names.new("out"), names.new("b")
     top = Scope(None, b, index_set="batch", position=(b,))
     inner = top
     extents: tuple[Extent, ...] = (batch,)

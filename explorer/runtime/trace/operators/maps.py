@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import torch
 
 from explorer.runtime.trace.operators.context import Context, Entry, binary, function
 from explorer.runtime.trace.operators.numbers import chosen, put_number
+from explorer.runtime.trace.operators.shapes import selected, side_by_side, sliced
+from explorer.runtime.trace.tapes.tape import PADDING
 from explorer.runtime.trace.values.elementwise import realized
 from explorer.runtime.trace.values.tensors import (
     REPEATED,
@@ -27,6 +30,9 @@ from explorer.runtime.trace.values.tensors import (
 def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
     """The rows of a dimension that ids name."""
     dim = value.place(dim)
+    places = context.constant(ids)
+    if places is not None and all(atom.axis != SET for atom in value.dims[dim]):
+        return _picked(context, value, (dim,), [places])
     if value.shape[dim] == 1 and ids.dim() == 1:  # whose only row is every id's
         return replace(value, dims=(*value.dims[:dim], *splat(value.node, ids.shape).dims, *value.dims[dim + 1 :]))
     name, of, at = context.map_of(ids)
@@ -40,16 +46,35 @@ def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
     return Value(node, (*value.dims[:dim], *inner, *value.dims[dim + 1 :]))
 
 
+def _picked(context: Context, value: Value, dims: Sequence[int], places: Sequence[list[int]]) -> Value:
+    """The elements at places that are the same in every call, along dimensions that follow one another: where there are
+    several, along all at once."""
+    (dim, *_), (first, *_) = dims, places
+    if len(dims) == 1 and first == list(range(first[0], first[0] + len(first))):
+        return sliced(context, value, dim, first[0], first[0] + len(first))
+
+    def at(each: tuple[int, ...]) -> Value:
+        one = value
+        for along, place in reversed(list(zip(dims, each, strict=True))):
+            one = selected(context, one, along, place)
+        return one
+
+    return side_by_side(context, [at(each) for each in zip(*places, strict=True)], dim)
+
+
 def _dims_of(ids: Any, at: int) -> tuple[Dimension, ...]:
     return tuple((Atom(size, SET),) if place == at else () for place, size in enumerate(ids.shape))
 
 
 def _embedding(context: Context, call: Any) -> Value:
-    if call.argument(2, "padding_idx", -1) not in (-1, None):
-        raise Unsayable("an embedding has a padding_idx, whose row has no gradient: leave it out, and mask the result")
     if call.argument(3, "scale_grad_by_freq", False) or call.argument(4, "sparse", False):
         raise Unsayable("an embedding has scale_grad_by_freq or sparse, whose gradient is another one: leave it out")
-    return gathered(context, context.value(call.arguments[0]), 0, call.arguments[1])
+    rows = gathered(context, context.value(call.arguments[0]), 0, call.arguments[1])
+    if PADDING not in call.named:
+        return rows
+    padding = context.value(call.named[PADDING])
+    each = replace(padding, dims=(*padding.dims, *((),) * (len(rows.dims) - len(padding.dims))))
+    return chosen(context, each, function(context, "stop_gradient", [rows]), rows)
 
 
 def _index_select(context: Context, call: Any) -> Value:
@@ -60,6 +85,11 @@ def _index_select(context: Context, call: Any) -> Value:
 def _index(context: Context, call: Any) -> Value:
     value, indices = context.value(call.arguments[0]), call.arguments[1]
     given = [at for at, each in enumerate(indices) if each is not None]
+    places = [context.constant(indices[at]) for at in given]
+    if len(given) > 1 and given == list(range(given[0], given[0] + len(given))):
+        known = [each for each in places if each is not None]
+        if len(known) == len(given) and len({len(each) for each in known}) == 1:
+            return _picked(context, value, given, known)
     if len(given) != 1:
         raise Unsayable("a tensor is indexed by several tensors at once")
     ids = indices[given[0]]
@@ -131,6 +161,10 @@ def _with_base(context: Context, base: Value, dim: int, ids: Any, source: Value,
         total = binary(context, "+", base, _along_ids(context, zero, dim, ids, source, "sum"))
         return binary(context, "/", total, binary(context, "+", count, one))
     found = _along_ids(context, zero, dim, ids, source, name)
+    if base.node.operator == "number" and base.node.data == (-inf if name == "max" else inf,):
+        along, _, _ = context.map_of(ids, dim if ids.dim() > 1 else 0)
+        node = context.nodes.make("some", (found.node,), found.node.shape, found.node.set, (along,))
+        return replace(found, node=node)  # which is infinity elsewhere
     return chosen(context, binary(context, ">", count, zero), function(context, name, [base, found]), base)
 
 

@@ -216,11 +216,30 @@ def _mish(context: Context, call: Any) -> Value:
     return multiplied(context.nodes, value, function(context, "tanh", [function(context, "softplus", [value])]))
 
 
+def _of_elements(call: Any, at: int) -> None:
+    """Raises Unsayable for a loss that is a mean or a sum; `at` is where the reduction stands."""
+    if call.argument(at, "reduction", 1) != 0:
+        raise Unsayable(
+            "a loss goes over the batch: leave it to the caller of the module, or say reduction='none' for one of each "
+            "row"
+        )
+
+
 def _squared_error(context: Context, call: Any) -> Value:
-    if call.argument(2, "reduction", 1) != 0:
-        raise Unsayable("a loss goes over the batch: leave it to the caller of the module")
+    _of_elements(call, 2)
     a, b = (context.value(each) for each in call.arguments[:2])
     return power(context, binary(context, "-", a, b), 2)
+
+
+def _cross_entropy(context: Context, call: Any) -> Value:
+    """`binary_cross_entropy_with_logits`: softplus(x) - y * x, where what is true weighs the same."""
+    weight, true_weight = call.argument(2, "weight"), call.argument(3, "pos_weight")
+    _of_elements(call, 4)
+    if true_weight is not None:
+        raise Unsayable("a loss has a pos_weight")
+    x, y = (context.value(each) for each in call.arguments[:2])
+    loss = binary(context, "-", function(context, "softplus", [x]), multiplied(context.nodes, y, x))
+    return loss if weight is None else multiplied(context.nodes, context.value(weight), loss)
 
 
 def _minus_one(context: Context, call: Any) -> Value:
@@ -273,6 +292,7 @@ TABLE: Mapping[str, Entry] = {
     "gelu": _gelu,
     "mish": _mish,
     "mse_loss": _squared_error,
+    "binary_cross_entropy_with_logits": _cross_entropy,
     "expm1": _minus_one,
     "log_sigmoid_forward": lambda context, call: (
         function(context, "logsigmoid", [context.value(call.arguments[0])]),

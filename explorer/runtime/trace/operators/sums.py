@@ -244,6 +244,34 @@ def _inner(context: Context, call: Any) -> Value:
     return replace(made, dims=())
 
 
+def _of_three(context: Context, call: Any) -> Value:
+    """`_trilinear`, as nn.Bilinear has it: a product of three tensors with new dimensions, summed over some."""
+    tensors, expanded, dims = call.arguments[:3], call.arguments[3:6], set(call.arguments[6])
+    one, matrix, other = (
+        _with_dims(context.value(each), places) for each, places in zip(tensors, expanded, strict=True)
+    )
+    alone = [dim for dim in dims if one.shape[dim] == 1]
+    second = multiplied(context.nodes, matrix, other)
+    second = along(context, "sum", second, alone, True) if alone else second
+    return along(context, "sum", multiplied(context.nodes, one, second), sorted(dims), False)
+
+
+def _with_dims(value: Value, places: Sequence[int]) -> Value:
+    """A value with new dimensions of one."""
+    dims = list(value.dims)
+    for place in sorted(places):
+        dims.insert(place, ())
+    return replace(value, dims=tuple(dims))
+
+
+def _distances(context: Context, call: Any) -> Value:
+    """`cdist`: the norm of each row of one matrix less each of another."""
+    a, b = (context.value(each) for each in call.arguments[:2])
+    left = replace(a, dims=(*a.dims[:-1], (), a.dims[-1]))
+    right = replace(b, dims=(*b.dims[:-2], (), *b.dims[-2:]))
+    return normed(context, binary(context, "-", left, right), float(call.argument(2, "p", 2)), [-1], False)
+
+
 def _added_product(product: Entry) -> Entry:
     """A bias and a product: `beta * bias + alpha * product`."""
 
@@ -273,6 +301,8 @@ TABLE: Mapping[str, Entry] = {
     "prod": _whole("prod"),
     "logsumexp": _log_sum_exp,
     "linalg_vector_norm": _norm,
+    **dict.fromkeys(("_cdist_forward", "_euclidean_dist"), _distances),
+    "_trilinear": _of_three,
     **dict.fromkeys(("norm.ScalarOpt_dim", "norm.Scalar"), _norm),
     **dict.fromkeys(("_softmax", "_safe_softmax"), _softmax),
     "_log_softmax": _log_softmax,

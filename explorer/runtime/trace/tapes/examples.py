@@ -6,7 +6,7 @@ inputs have. Their sizes are no other dimension's of the module, so a dimension 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from math import isqrt
@@ -40,6 +40,11 @@ def set_dim(tensor: Any) -> int | None:
         return None
     whole = not tensor.is_floating_point()
     return 1 if whole and tensor.dim() == 2 and tensor.shape[0] == 2 else 0
+
+
+def sizes_of(tensors: Iterable[Any]) -> set[int]:
+    """The sizes of the index sets that inputs have."""
+    return {size for tensor in tensors for size in _sizes(tensor)}
 
 
 def redrawn(inputs: Mapping[str, Any], fixed: set[int], draw: int = 0) -> list[Example]:

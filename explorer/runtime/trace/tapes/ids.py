@@ -32,11 +32,13 @@ class Ref:
 
 @dataclass(frozen=True)
 class Size:
-    """A number: a dimension of a tensor, or the number that a call returned where `dim` is None, and a constant."""
+    """A number: a dimension of a tensor, or the number that a call returned where `dim` is None, so many times and a
+    constant, as how many pairs of a node and a type there are."""
 
     of: Ref
     dim: int | None
     plus: int
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def _filled(each: Any, results: Mapping[Ref, Any], device: Any) -> Any:
         return results[each]
     if isinstance(each, Size):
         found = results[each.of]
-        return int(found if each.dim is None else found.shape[each.dim]) + each.plus
+        return int(found if each.dim is None else found.shape[each.dim]) * each.times + each.plus
     if isinstance(each, Sum):
         return sum(_filled(size, results, device) for size in each.sizes)
     if isinstance(each, list | tuple):
@@ -241,7 +243,7 @@ class _Comparison:
         found = {}
         for name, (tensor, dim) in maps.items():
             if id(tensor) not in self._refs[0]:
-                raise TraceError("ids come from a tensor that is no input and was not made of one.")
+                raise TraceError("ids come from a tensor that is no input and was not made of one.", reached=-1)
             found[name] = self._refs[0][id(tensor)], dim
         needed = {ref.source for ref, _ in found.values()}
         kept = []
@@ -308,9 +310,20 @@ class _Comparison:
             for size, a, b in self._sizes:
                 if (a + plus, b + plus) == (one, other):
                     return replace(size, plus=plus)
-        return self._sum(one, other) or _Unknown(
-            f"{call.operator}: the number {one} comes from the example, and is no size of its inputs."
+        return (
+            self._sum(one, other)
+            or self._multiple(one, other)
+            or _Unknown(f"{call.operator}: the number {one} comes from the example, and is no size of its inputs.")
         )
+
+    def _multiple(self, one: Any, other: Any) -> Size | None:
+        """A number as a size several times."""
+        if not isinstance(one, int) or not isinstance(other, int):
+            return None
+        for size, a, b in self._sizes:
+            if a > 0 and one % a == 0 and one // a * b == other:
+                return replace(size, times=one // a)
+        return None
 
     def _sum(self, one: Any, other: Any) -> Sum | None:
         """A number as where a block begins, of those that a call puts one behind another, or of several rows of them;

@@ -57,7 +57,7 @@ def _origin(ids: Any, makers: Mapping[int, Call], ways: Mapping[int, int]) -> Ha
     if call.operator == "index.Tensor":
         (index, *_) = [*tensors_in(call.arguments[1]), ids]
         return ("picked", ways.get(id(index), id(index))) if index.dtype == torch.bool else _origin(index, makers, ways)
-    sources = list(tensors_in(call.arguments))
+    sources = [each for each in tensors_in(call.arguments) if each is not ids]  # which some operators return as it came
     if torch.Tag.dynamic_output_shape in call.function.tags:
         return ("picked", *(ways.get(id(each), id(each)) for each in sources))
     return _origin(sources[0], makers, ways) if sources else "whole"

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.backends import mkldnn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from explorer.runtime.trace.tapes.examples import sizes_of
 from explorer.runtime.trace.tapes.nested import taken_apart
 from explorer.runtime.trace.tapes.state import apart, changed, only_set, state
 from explorer.runtime.trace.tapes.tape import Tape, TraceError, Unseen
@@ -55,6 +57,11 @@ class Recorded:
         taken = (each for each in self.given if each.kind == "input" or not each.tensor.is_floating_point())
         return {each.place: each.tensor for each in taken}
 
+    def copied(self, module: Any) -> dict[int, Any]:
+        """By the identity of its copy, each parameter and buffer of the module that was run."""
+        own = dict(_own(module))
+        return {id(each.tensor): own[each.path] for each in self.given if each.kind != "input"}
+
     @property
     def inputs(self) -> dict[str, Any]:
         """The tensors that the module was called with, by argument."""
@@ -69,13 +76,13 @@ def record(
     arguments of inputs. Raises TraceError for what the module changes, and where it returns no tensor. A flag that it
     sets is as it stays in the second run."""
     module = apart(module)
-    before = state(module)
+    before = state(module, {})
     first = _recorded(module, inputs, call, others)
-    if not (after := changed(before, (held := state(module)))):
+    if not (after := changed(before, (held := state(module, first.copied(module))))):
         return first
     if only_set(before, held):
         second = _recorded(module, inputs, call, others)
-        if not changed(held, state(module)):
+        if not changed(held, state(module, second.copied(module))):
             return second
     raise TraceError(
         f"forward changes what the module holds, {after[0].removeprefix('.')}: a text only computes, and keeps nothing "
@@ -97,10 +104,10 @@ def _recorded(
         name = identifier(argument)
         given.append(Given(f"{name}_" if name in taken else name, argument, "input", tensor))
     before = {each.name: (each.tensor.data_ptr(), each.tensor._version) for each in given}
-    tape = Tape([each.tensor for each in given])
+    tape = Tape([each.tensor for each in given], sizes_of(inputs.values()))
     args, named = call(inputs)
     try:
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), tape, Unseen(tape):
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _without_onednn(), tape, Unseen(tape):
             result = torch.func.functional_call(module, own, args, named)
     except TraceError:
         raise
@@ -148,3 +155,13 @@ def in_mode(module: Any, training: bool) -> Iterator[None]:
     finally:
         for each, mode in modes.items():
             each.training = mode
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    """Recurrent modules as operators that are each one function, not as one of oneDNN's."""
+    before, mkldnn.enabled = mkldnn.enabled, False
+    try:
+        yield
+    finally:
+        mkldnn.enabled = before

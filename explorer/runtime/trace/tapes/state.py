@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
+from weakref import ReferenceType
 
 import torch
 
@@ -29,9 +30,10 @@ def apart(module: Any) -> Any:
         ) from error
 
 
-def state(module: Any) -> State:
-    """What a module and all that it refers to hold."""
-    return dict(_held("", module, set()))
+def state(module: Any, copies: Mapping[int, Any]) -> State:
+    """What a module and all that it refers to hold. `copies` are, by identity, what stands in the place of tensors of
+    its own while it is run, with those: PyTorch leaves them in a recurrent module's list of weights."""
+    return dict(_held("", module, set(), copies))
 
 
 def changed(before: State, after: State) -> list[str]:
@@ -46,10 +48,14 @@ def only_set(before: State, after: State) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (type(one) is type(other) and isinstance(one, _VALUES) and one == other)
+    """Whether two are the same; lists are where what they hold is, which has paths of its own."""
+    alike = type(one) is type(other)
+    return one is other or (alike and (isinstance(one, list) or (isinstance(one, _VALUES) and one == other)))
 
 
-def _held(path: str, each: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _held(path: str, each: Any, seen: set[int], copies: Mapping[int, Any]) -> Iterator[tuple[str, Any]]:
+    each = each() if isinstance(each, ReferenceType) else each
+    each = copies.get(id(each), each)
     yield path, each
     if isinstance(each, (*_VALUES, *_OPAQUE)) or id(each) in seen:
         return
@@ -58,12 +64,12 @@ def _held(path: str, each: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         yield f"{path} in place", each._version
     elif isinstance(each, dict):
         for name, inner in each.items():
-            yield from _held(f"{path}[{name!r}]", inner, seen)
+            yield from _held(f"{path}[{name!r}]", inner, seen, copies)
     elif isinstance(each, list | tuple):
         for at, inner in enumerate(each):
-            yield from _held(f"{path}[{at}]", inner, seen)
+            yield from _held(f"{path}[{at}]", inner, seen, copies)
     elif isinstance(each, set | frozenset):
         yield f"{path} in all", len(each)
     else:
         for name, inner in getattr(each, "__dict__", {}).items():
-            yield from _held(f"{path}.{name}", inner, seen)
+            yield from _held(f"{path}.{name}", inner, seen, copies)

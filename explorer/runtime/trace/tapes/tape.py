@@ -10,8 +10,9 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,8 +21,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from explorer.runtime.trace.tapes.columns import Columns, columns_of, flattened, gathered, ids_read
+
 _OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 _MAXIMA = {"aten::amax", "aten::amin", "aten::max", "aten::min", "aten::scatter_reduce", "aten::scatter_reduce_"}
+_MAXIMA |= {"aten::index_reduce", "aten::index_reduce_"}
 _MAXIMA |= {f"aten::{name}" for name in ("gt", "lt", "ge", "le", "eq", "ne", "sign", "floor")}
 _MAXIMA |= {f"aten::new_{name}" for name in ("zeros", "ones", "full")}
 _MAXIMA |= {f"aten::{name}_like" for name in ("zeros", "ones", "full")}
@@ -32,6 +36,18 @@ _NUMBERS = {"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "aten
 """Operators whose result is a number of Python's, which a branch may look at."""
 
 _INDEXED = {"aten::index", "aten::index_put", "aten::index_put_"}
+
+_TURNED = {
+    torch.ops.aten.transpose_.default: torch.ops.aten.transpose.int,
+    torch.ops.aten.t_.default: torch.ops.aten.t.default,
+    torch.ops.aten.unsqueeze_.default: torch.ops.aten.unsqueeze.default,
+    torch.ops.aten.squeeze_.default: torch.ops.aten.squeeze.default,
+    torch.ops.aten.squeeze_.dim: torch.ops.aten.squeeze.dim,
+}
+"""What changes the shape of a tensor in place, as PyTorch's recurrent modules do, and the view that it is."""
+
+PADDING = "is_padding"
+"""Beside an embedding's arguments: which of its ids are those of the padding, whose row has no gradient."""
 
 _UNSEEN = {"tolist", "numpy", "__array__", "__dlpack__"}
 """What takes numbers out of a tensor below the operators."""
@@ -54,11 +70,12 @@ class Where:
 
 
 class TraceError(ValueError):
-    """What cannot be said in the model language, with the user's line and what to do."""
+    """What cannot be said in the model language, with the user's line and what to do. `reached` is how many calls of a
+    tape could be said before; less where another way of saying them tells more."""
 
-    def __init__(self, message: str, where: Where | None = None) -> None:
+    def __init__(self, message: str, where: Where | None = None, reached: float = inf) -> None:
         super().__init__(f"{message}\n  {where}" if where else message)
-        self.where = where
+        self.where, self.reached = where, reached
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +113,13 @@ def tensors_in(each: Any) -> Iterator[Any]:
 
 
 class Tape(TorchDispatchMode):  # type: ignore[misc]
-    """Records while it is entered. `floating` are the tensors that depend on floats, of which the first are given."""
+    """Records while it is entered. `floating` are the tensors that depend on floats, of which the first are given;
+    `sizes` are those of the inputs' index sets."""
 
-    def __init__(self, given: list[Any]) -> None:
+    def __init__(self, given: list[Any], sizes: Collection[int] = ()) -> None:
         super().__init__()
+        self._sizes = sizes
+        self._flat: dict[int, Columns] = {}  # ids of two dimensions that were put one behind another
         self.calls: list[Call] = []
         self.floating = {id(tensor) for tensor in given if tensor.is_floating_point()}
         self._given_floats = set(self.floating)  # and what is made of them
@@ -130,6 +150,8 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         return None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _TURNED and not any(args[0] is each for each in self._given):
+            return self._turned(func, args)
         named = dict(kwargs or {})
         read = [*tensors_in(args), *tensors_in(list(named.values()))]
         floating = any(id(tensor) in self.floating for tensor in read)
@@ -138,6 +160,10 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         name = func._schema.name
         if floating and name in _INDEXED:
             args = (args[0], [self._as_ids(each) for each in args[1]], *args[2:])
+        if floating and (by := ids_read(name, args)) is not None:
+            columns = self._flat.get(id(by[0])) or columns_of(by[0], self._sizes)
+            if columns is not None:
+                return gathered(lambda each, *of: self.__torch_dispatch__(each, (), of), func, args, columns, by[1])
         if floating and name in _NUMBERS:
             raise TraceError(
                 f"{func}: a number is taken out of a tensor of floats, which another input would make another. "
@@ -158,7 +184,12 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
                 "hand in what needs no gradient.",
                 where,
             )
+        padding = args[2] if name == "aten::embedding" and len(args) > 2 and not of_ids else -1
+        if padding >= 0:
+            is_padding = self.__torch_dispatch__(torch.ops.aten.eq.Scalar, (), (args[1], padding))
         returned = func(*args, **named)
+        if padding >= 0:
+            named[PADDING] = is_padding
         made = list(tensors_in(returned))
         self._detached |= {id(tensor) for tensor in made} if cut or (behind and name in _VIEWS) else set()
         floating = floating or any(tensor.is_floating_point() for tensor in made)
@@ -175,7 +206,38 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         self.floating |= {id(tensor) for tensor in made} if floating else set()
         self._given_floats |= set() if of_ids else {id(tensor) for tensor in made}
         self.calls.append(Call(_short(func), args, named, returned, floating, of_ids, where, func))
+        if not floating and (columns := flattened(name, args, returned, self._sizes)) is not None:
+            self._flat[id(returned)] = columns
         return returned
+
+    def _turned(self, func: Any, args: tuple[Any, ...]) -> Any:
+        """Changes the shape of a tensor in place: it is a view of what it was, which calls so far are of."""
+        now, was = args[0], torch.ops.aten.alias.default(args[0])
+
+        def before(each: Any) -> Any:
+            if isinstance(each, list | tuple):
+                return type(each)(before(inner) for inner in each)
+            return was if each is now else each
+
+        self.calls = [
+            replace(
+                call,
+                arguments=before(call.arguments),
+                named={name: before(each) for name, each in call.named.items()},
+                returned=before(call.returned),
+            )
+            for call in self.calls
+        ]
+        for known in (self.floating, self._given_floats, self._detached, self._largest):
+            known |= {id(was)} if id(now) in known else set()
+        if id(now) in self._flat:
+            self._flat[id(was)] = self._flat.pop(id(now))
+        self._kept.append(was)
+        func(*args)
+        view, floating = _TURNED[func], id(now) in self.floating
+        of_ids, where = id(now) not in self._given_floats, _where(sys._getframe(2))
+        self.calls.append(Call(_short(view), (was, *args[1:]), {}, now, floating, of_ids, where, view))
+        return now
 
     def _as_ids(self, index: Any) -> Any:
         """A mask of rows that ids make as the ids that it picks, which is the same by definition."""
@@ -204,12 +266,12 @@ class Unseen(TorchFunctionMode):  # type: ignore[misc]
 
 
 def constants(tape: Tape) -> set[int]:
-    """The whole numbers that Python brought, by identity, and what was made of these alone."""
+    """The whole numbers that Python brought, by identity, and what was made of these alone, or of no tensor."""
     found = set[int]()
     for call in tape.calls:
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
         fresh = call.operator in ("lift_fresh", "lift_fresh_copy") and not tape.given(read[0])
-        if not call.floating and not call.in_place and read and (fresh or all(id(each) in found for each in read)):
+        if not call.floating and not call.in_place and (fresh or all(id(each) in found for each in read)):
             found |= {id(each) for each in tensors_in(call.returned)}
     written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
     return found - {id(each) for memory in written for each in tape.kept_at(memory)}

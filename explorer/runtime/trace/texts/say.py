@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from math import isfinite
 from string import ascii_lowercase
 
 from explorer.runtime.trace.tapes.tape import TraceError
@@ -105,6 +106,11 @@ class Sayer:
                     "rows are put into a tensor one kind after another, and no table of kinds can say it: each kind's "
                     "must be computed alike, of rows in the same places, and all rows be put."
                 )
+            case "some":
+                raise TraceError(
+                    "a maximum along ids that begins with infinity is infinity where no id leads, which has no name in "
+                    "the model language: begin with a large number, or read it by the same ids alone."
+                )
             case "tensor" | "gather" | "reduce" | "total":
                 return self.leaf(node)
             case "**":
@@ -117,6 +123,8 @@ class Sayer:
 def _number(node: Node) -> str:
     value = node.data[0]
     assert isinstance(value, float)
+    if not isfinite(value):
+        raise TraceError("infinity has no name in the model language: write a large number.")
     return str(int(value)) if value == int(value) and abs(value) < 1e9 else repr(value)
 
 

@@ -1,8 +1,9 @@
-"""A trace as a `score`: a number for each triple, of rows that ids gather from tables, or that a batch brings."""
+"""A trace as a `score`: what each row of a batch is, of rows that ids gather from tables, or that the batch brings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from explorer.runtime.trace.tapes.tape import TraceError, Where
 from explorer.runtime.trace.texts.names import fresh
@@ -10,12 +11,25 @@ from explorer.runtime.trace.texts.say import Sayer
 from explorer.runtime.trace.texts.written import OWN, Result, Written, declarations, used_tensors
 from explorer.runtime.trace.translate import Map, Translation
 from explorer.runtime.trace.values.expressions import Node
-from explorer.runtime.trace.values.tensors import SET
-
-Index = tuple[str, str]
-"""An index of the header: the map that it is, and the name of its set in the text."""
 
 _SETS = ("entity", "relation", "entity")
+_TRIPLE = "hrt"
+_OWN_ROWS = "row"
+"""The set of what a batch brings beside ids."""
+
+
+class Index(NamedTuple):
+    """An index of the header: what reads rows by it, a map or tensors that the batch brings, and the name of its set
+    in the text. One that nothing reads is all zeros."""
+
+    readers: tuple[str, ...]
+    of: str
+    own: bool = False
+
+    @property
+    def ids(self) -> str:
+        """See `Written.ids`."""
+        return OWN if self.own else "".join(self.readers)
 
 
 class ScoreSayer(Sayer):
@@ -36,52 +50,36 @@ class ScoreSayer(Sayer):
 
 
 def is_score(translation: Translation) -> bool:
-    """Whether all maps lead from the rows of the results to tables."""
+    """Whether all maps lead to tables, from the rows of the results, or from those of a batch that they go over."""
+    maps = translation.maps.values()
     domains = {each.node.set for each in translation.results}
-    domains = (domains - {""}) or domains
+    domains = (domains - {""}) or {each.domain for each in maps} or domains
     return len(domains) == 1 and all(
-        each.domain in domains and all(of.startswith("rows of ") for of in each.codomains)
-        for each in translation.maps.values()
+        each.domain in domains
+        and all(of.startswith("rows of ") and of not in translation.homes for of in each.codomains)
+        for each in maps
     )
 
 
 def write_score(name: str, translation: Translation, given_ids: dict[str, str]) -> Written:
     """The text of a score; `given_ids` are names for maps, of the inputs that they are. Raises TraceError."""
-    results = [each.node for each in translation.results]
-    for each in translation.results:
-        if any(atom.axis != SET and atom.size != 1 for atom in each.atoms()):
-            raise TraceError(
-                f"the module returns {list(each.shape)}: a score is one number for each row of the batch. Trace what "
-                "returns that, or sum what it returns."
-            )
-        if not each.node.set:
-            raise TraceError("a result is the same for all rows of the batch: a score is one number for each.")
-    for node, call in translation.totals.items():
-        raise TraceError(
-            f"{call.operator}: a {node.data[0]} goes over all rows of the batch, which mixes them: a score is of one "
-            "row. Leave it to the loss.",
-            call.where,
-        )
+    _refuse_mixed(translation)
+    results = [each.node for each in translation.settled()]
     used = used_tensors(results)
     brought = [tensor for tensor, node in used.items() if node.set and not node.set.startswith("rows of ")]
-    maps = list(translation.maps.values())
-    if maps and brought:
-        raise TraceError(
-            f"{brought[0]} comes with each row of the batch, beside ids: the tensors of a score are of entities "
-            "and relations. Make it a table, and hand in the ids of its rows."
-        )
     lengths = {f"rows of {name}": len(each.tensor) for name, each in translation.given.items() if each.tensor.dim()}
-    slots, sets = _own(brought) if brought else _roles(maps, lengths)
+    slots, sets = _indices(list(translation.maps.values()), brought, lengths, set(used))
     sets = {each: sets.get(each) or sets[node.set] for each, node in used.items() if node.set}
-    _same_lengths(translation, sets)
+    _same_lengths(translation, {each: of for each, of in sets.items() if each not in brought})
     given = {**translation.given, **translation.numbers}
-    names = set(used)
+    names = {*used, *sets.values()}
     heads, indices = [], dict[str, str]()
-    for slot, usual in zip(slots, "hrt" if not brought else "ijk", strict=True):
-        index = fresh(given_ids.get(slot[0], usual) if slot else usual, names)
+    usual = _TRIPLE if len(slots) == len(_TRIPLE) and translation.maps else "ijk"
+    for at, slot in enumerate(slots):
+        index = fresh(next((given_ids[each] for each in slot.readers if each in given_ids), usual[at % 3]), names)
         heads.append(index)
-        indices |= dict.fromkeys(slot, index)
-    header = ", ".join(f"{index}: {of}" for index, of in zip(heads, _SETS, strict=True))
+        indices |= dict.fromkeys(slot.readers, index)
+    header = ", ".join(f"{index}: {slot.of}" for index, slot in zip(heads, slots, strict=True))
     sayer = ScoreSayer(results, translation.nodes.names, names, indices)
     said = [sayer.root(each) for each in results]
     heading = [f'"Traced from the PyTorch module {name}"', *declarations(used, given, sets)]
@@ -89,17 +87,27 @@ def write_score(name: str, translation: Translation, given_ids: dict[str, str]) 
     statements = [translation.nodes.lines_of(each, sayer.variables) for each in sayer.variables]
     inline = [each for each in results if each not in sayer.variables]
     returned = frozenset[Where]().union(*(translation.nodes.lines_of(each, sayer.variables) for each in inline))
-    ids = {index: (OWN if brought else slot[0]) if slot else "" for index, slot in zip(heads, slots, strict=True)}
-    text = f"score {name}({header}):\n{body}"
     return Written(
-        text,
+        f"score {name}({header}):\n{body}",
         "score",
-        ids,
+        {index: slot.ids for index, slot in zip(heads, slots, strict=True)},
         {each: bool(node.set) for each, node in used.items()},
         tuple(Result(each.shape, each.set_dim) for each in translation.results),
         lines=(*[frozenset()] * (1 + len(heading)), *statements, returned),
         numbers=translation.number_dims(used),
     )
+
+
+def _refuse_mixed(translation: Translation) -> None:
+    """Raises TraceError for what is of all rows of the batch."""
+    if not all(each.node.set for each in translation.results) and any(each.node.set for each in translation.results):
+        raise TraceError("a result is the same for all rows of the batch: a score is one number, or several, for each.")
+    for node, call in translation.totals.items():
+        raise TraceError(
+            f"{call.operator}: a {node.data[0]} goes over all rows of the batch, which mixes them: a score is of one "
+            "row. Leave it to the loss.",
+            call.where,
+        )
 
 
 def _same_lengths(translation: Translation, sets: dict[str, str]) -> None:
@@ -128,16 +136,32 @@ def _of_one_length(groups: list[Group], lengths: Mapping[str, int]) -> list[Grou
     return groups
 
 
-def _own(brought: list[str]) -> tuple[list[list[str]], dict[str, str]]:
-    """The rows that a batch brings, three of them head, relation and tail: by index, the tensors that it reads; and
-    these tensors' sets. Each is a table with a row for each triple."""
-    slots = [[each] for each in brought] if len(brought) == 3 else [brought, [], []]
-    return slots, {each: of for slot, of in zip(slots, _SETS, strict=True) for each in slot}
+def _indices(
+    maps: list[Map], brought: list[str], lengths: Mapping[str, int], used: set[str]
+) -> tuple[list[Index], dict[str, str]]:
+    """The header, and by tables' sets, or tensors that the batch brings, the names of their sets in the text.
+    `lengths` are the numbers of the sets' rows, and `used` names that no set may have."""
+    if not maps:
+        return _own(brought)
+    slots, sets = _roles(maps, lengths, used)
+    if brought:
+        own = fresh(_OWN_ROWS, {*used, *sets.values()})
+        slots, sets = [*slots, Index(tuple(brought), own, True)], {**sets, **dict.fromkeys(brought, own)}
+    return slots, sets
 
 
-def _roles(maps: list[Map], lengths: Mapping[str, int]) -> tuple[list[list[str]], dict[str, str]]:
-    """Head, relation and tail: by index, the map that it is; and the names of the tables' sets. Maps to one table are
-    of one set, and so are tables of one map. `lengths` are the numbers of the sets' rows."""
+def _own(brought: list[str]) -> tuple[list[Index], dict[str, str]]:
+    """The rows that a batch brings, three of them head, relation and tail. Each is a table with a row for each
+    triple."""
+    parts = [(each,) for each in brought] if len(brought) == 3 else [tuple(brought), (), ()]
+    slots = [Index(part, of, bool(part)) for part, of in zip(parts, _SETS, strict=True)]
+    return slots, {each: slot.of for slot in slots for each in slot.readers}
+
+
+def _roles(maps: list[Map], lengths: Mapping[str, int], used: set[str]) -> tuple[list[Index], dict[str, str]]:
+    """An index for each map, and the names of the tables' sets. Maps to one table are of one set, and so are tables of
+    one map; of one set or two they are entities and relations, as triples are, and of more they are called as their
+    tables."""
     groups: list[Group] = []
     for each in maps:
         met = [group for group in groups if group[1] & each.codomains]
@@ -145,15 +169,18 @@ def _roles(maps: list[Map], lengths: Mapping[str, int]) -> tuple[list[list[str]]
         groups = [group for group in groups if group not in met] + [joined]
     groups.sort(key=lambda group: (-len(group[0]), maps.index(group[0][0])))
     groups = _of_one_length(groups, lengths)
-    counts = [len(group) for group, _ in groups]
-    if counts not in ([1], [2], [1, 1], [2, 1]):
-        raise TraceError(
-            f"its {sum(counts)} kinds of ids are of {len(counts)} sets of rows: a score has a head and a tail of one "
-            "set, entities, and a relation of another."
-        )
-    slots = [[groups[0][0][0].name], [], [each.name for each in groups[0][0][1:]]]
-    sets = dict.fromkeys(groups[0][1], "entity")
-    if len(groups) > 1:
-        slots[1] = [groups[1][0][0].name]
-        sets |= dict.fromkeys(groups[1][1], "relation")
-    return slots, sets
+    names = [*_SETS[:2]] if len(groups) <= 2 else [fresh(_called(of, lengths), used) for _, of in groups]
+    sets = {of: name for name, (_, codomains) in zip(names, groups, strict=False) for of in codomains}
+    slot = {
+        each.name: Index((each.name,), name) for name, (group, _) in zip(names, groups, strict=False) for each in group
+    }
+    if [len(group) for group, _ in groups] not in ([1], [2], [1, 1], [2, 1]):
+        return [slot[each.name] for each in maps], sets
+    head, *tail = (slot[each.name] for each in groups[0][0])
+    relation = slot[groups[1][0][0].name] if len(groups) > 1 else Index((), _SETS[1])
+    return [head, relation, *(tail or [Index((), _SETS[2])])], sets
+
+
+def _called(codomains: set[str], lengths: Mapping[str, int]) -> str:
+    """What a set is called: the row of the first of its tables."""
+    return f"{next(of for of in lengths if of in codomains).removeprefix('rows of ')}_row"
