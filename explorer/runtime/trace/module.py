@@ -65,13 +65,14 @@ class Binding:
         return {path: (tuple(path.split(".")[:-1]), path.rpartition(".")[2]) for path in paths}
 
     @cached_property
-    def handed(self) -> tuple[Column, ...] | None:
-        """The columns of inputs that a score's ids are, in its order; None where ids are made otherwise, or tensors of
-        them."""
+    def handed(self) -> tuple[Column | None, ...] | None:
+        """The columns of inputs that a score's ids are, in its order, None for those that nothing reads; None of all
+        where some are made otherwise, or tensors of them."""
         columns, maps = self.ids.columns, self.written.ids.values()
-        if columns is None or self.written.made_of_ids or not columns.keys() >= {*maps}:
+        read = {*maps} - {""}
+        if columns is None or self.written.made_of_ids or not read or not columns.keys() >= read:
             return None
-        return tuple(columns[of] for of in maps)
+        return tuple(columns[of] if of else None for of in maps)
 
     @cached_property
     def of_rows(self) -> tuple[str, ...]:
@@ -93,6 +94,7 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         super().__init__()
         _share(original, self)
         self.training = original.training
+        self._unread: Any = None
         self._graphs: Kept[Mapping[str, Any]] = Kept()  # the ids of those that were brought last
         self._held = compiled, binding  # in a tuple, so that the compiled module is no part of this one's state
 
@@ -117,7 +119,10 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         for name in binding.of_rows:
             tensors[name] = _rows(self._tensor(binding.paths[name], inputs), True)
         if binding.handed is not None and binding.written.family == "score":
-            handed = [column.of(self._tensor(column.source, inputs)) for column in binding.handed]
+            handed = [column and column.of(self._tensor(column.source, inputs)) for column in binding.handed]
+            if None in binding.handed:
+                unread = self._zeros(next(each for each in handed if each is not None))
+                handed = [unread if each is None else each for each in handed]
             return binding.returned(_of_score(compiled, binding.written, handed, tensors))
         whole = {path: self._tensor(path, inputs) for path in binding.whole}
         if binding.written.family == "layer":
@@ -152,6 +157,12 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         made_by_text = each_returned(compiled.forward(**graph, num_nodes=nodes, **padded))
         results = written.of_results(made_by_text, ids, lengths)
         return [_shaped(*each) for each in zip(results, written.results, strict=True)]
+
+    def _zeros(self, like: Any) -> Any:
+        """Ids that nothing reads, as many as others, and kept for the next call."""
+        if self._unread is None or (self._unread.shape, self._unread.device) != (like.shape, like.device):
+            self._unread = torch.zeros_like(like, dtype=torch.int32)
+        return self._unread
 
     def _tensor(self, path: str, inputs: Mapping[str, Any]) -> Any:
         if path in inputs:

@@ -47,6 +47,17 @@ class Part(DistMult):
         return batch[:, 0:2][:, 0], batch[:, 1:2][:, 0], batch[:, 2]
 
 
+class Pairs(nn.Module):
+    """Of two ids, where a triple has a third."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.users, self.items = nn.Embedding(ENTITIES, D), nn.Embedding(RELATIONS, D)
+
+    def forward(self, user: Any, item: Any) -> Any:
+        return (self.users(user) * self.items(item)).sum(-1)
+
+
 def triples(count: int) -> Any:
     return torch.stack([torch.randint(0, rows, (count,)) for rows in (ENTITIES, RELATIONS, ENTITIES)], 1)
 
@@ -68,3 +79,13 @@ def test_ids_are_the_columns_of_a_batch(kind: Any, columns: Any) -> None:
     assert (handed and [column.picks for column in handed]) == columns
     for batch in (triples(5), triples(12).t().contiguous().t()):
         torch.testing.assert_close(traced(batch), module(batch))
+
+
+def test_ids_that_nothing_reads_are_made_once_for_a_length() -> None:
+    module = Pairs()
+    traced = explorer.trace(module, triples(7)[:, 0], triples(7)[:, 1]).module()
+    for count in (5, 5, 12, 0):
+        user, item, _ = triples(count).unbind(1)
+        before = traced._unread
+        torch.testing.assert_close(traced(user, item), module(user, item))
+        assert (traced._unread is before) == (before is not None and len(before) == count)
