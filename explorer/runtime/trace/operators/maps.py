@@ -49,6 +49,7 @@ def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
 def _picked(context: Context, value: Value, dims: Sequence[int], places: Sequence[list[int]]) -> Value:
     """The elements at places that are the same in every call, along dimensions that follow one another: where there are
     several, along all at once."""
+    places = [[place % value.shape[dim] for place in each] for dim, each in zip(dims, places, strict=True)]
     (dim, *_), (first, *_) = dims, places
     if len(dims) == 1 and first == list(range(first[0], first[0] + len(first))):
         return sliced(context, value, dim, first[0], first[0] + len(first))
