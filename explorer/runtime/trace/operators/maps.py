@@ -119,7 +119,12 @@ def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value,
     home = context.set_of_size(base.shape[dim], along)
     context.map_of(ids, dim if ids.dim() > 1 else 0, home)
     atoms = source.dims[dim]
-    if not home or len(atoms) != 1 or atoms[0].axis >= 0 or source.node.set not in ("", of):
+    if not home:
+        raise Unsayable(
+            f"ids lead to {base.shape[dim]} rows, and nothing that comes in has as many, as for a batch's graphs or "
+            "for hyperedges: leave the readout to the module behind this one"
+        )
+    if len(atoms) != 1 or atoms[0].axis >= 0 or source.node.set not in ("", of):
         raise Unsayable("ids scatter elements that are no rows of the batch or graph")
     if source.shape[:dim] + source.shape[dim + 1 :] != base.shape[:dim] + base.shape[dim + 1 :]:
         raise Unsayable("a part of a tensor is scattered")
