@@ -96,7 +96,7 @@ class Interactions(nn.Module):
         rows = torch.stack([x, *(table(each) for table, each in zip(self.tables, ids, strict=True))], 1)
         products = torch.bmm(rows, rows.transpose(1, 2))
         one, other = torch.tril_indices(4, 4, -1)
-        return self.top(torch.cat([x, products[:, one, other], products[:, 0, [3, 1, 1]]], 1))
+        return self.top(torch.cat([x, products[:, one, other], products[:, 0, [-1, 1, 1]]], 1))
 
 
 class Negatives(nn.Module):

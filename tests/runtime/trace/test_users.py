@@ -85,6 +85,17 @@ def test_what_refuses_the_way_that_gets_furthest_is_said() -> None:
         explorer.trace(Masked(), *drawn("x edges", 7, 13, 0))
 
 
+def test_a_readout_of_a_batch_of_graphs_is_refused_as_one() -> None:
+    class Read(torch.nn.Module):
+        def forward(self, x, edges, graphs):
+            h = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+            return torch.zeros(3, 4).index_add(0, graphs, h)
+
+    x, edges = drawn("x edges", 7, 13, 0)
+    with pytest.raises(ValueError, match=r"ids lead to 3 rows.*leave the readout to the module behind"):
+        explorer.trace(Read(), x, edges, torch.arange(7) // 3)
+
+
 def test_nodes_that_are_rows_of_others_are_refused() -> None:
     class Pooled(torch.nn.Module):
         """A sum over the edges into a node, and one over the nodes of each graph of a batch."""

@@ -345,6 +345,32 @@ class AlongLayers(nn.Module):
         return (rows * torch.softmax(self.weigh(self.along(rows)[0]), 1)).sum(1)
 
 
+class Features(nn.Module):
+    """Hu et al. 2020, the encoders of the Open Graph Benchmark: a table for each number of a node, and of an edge."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_nodes, self.of_edges = (nn.ModuleList([nn.Embedding(30, 4) for _ in range(2)]) for _ in range(2))
+
+    def forward(self, numbers, edge_index, edge_numbers):
+        x = sum(table(numbers[:, at]) for at, table in enumerate(self.of_nodes))
+        edges = sum(table(edge_numbers[:, at]) for at, table in enumerate(self.of_edges))
+        return x + summed(x, edge_index[1], F.relu(x[edge_index[0]] + edges))
+
+
+class Ends(nn.Module):
+    """A number for each edge, of both its ends, which are gathered at once, and the other way around."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.out = nn.Linear(4, 4), nn.Linear(8, 1)
+
+    def forward(self, x, edge_index):
+        h = torch.tanh(self.linear(x)) + summed(x, edge_index[1], x[edge_index[0]])
+        both = h[edge_index].prod(0).sum(-1, keepdim=True)
+        return both + self.out(h[edge_index.t()].flatten(1)) + self.out(h[edge_index.T].reshape(-1, 8)).tanh()
+
+
 class CountedPairs(nn.Module):
     """RGCN's mean over the edges of each type, by one count of all pairs of a node and a type."""
 
@@ -375,6 +401,12 @@ LAYERS = {
     FromInfinity: "x edges",
     Detached: "x edges",
     CountedPairs: "x edges types",
+    Ends: "x edges",
+    Features: lambda made: [
+        torch.stack([made["ids"], made["sorts"]], 1),
+        made["edges"],
+        torch.stack([made["types"], 2 - made["types"]], 1),
+    ],
     AlongLayers: "x edges",
     Named: lambda made: [made["ids"], {"follows": made["edges"], "likes": made["more"]}],
     Within: lambda made: [made["x"], [made["edges"], made["more"]]],

@@ -49,6 +49,7 @@ def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
 def _picked(context: Context, value: Value, dims: Sequence[int], places: Sequence[list[int]]) -> Value:
     """The elements at places that are the same in every call, along dimensions that follow one another: where there are
     several, along all at once."""
+    places = [[place % value.shape[dim] for place in each] for dim, each in zip(dims, places, strict=True)]
     (dim, *_), (first, *_) = dims, places
     if len(dims) == 1 and first == list(range(first[0], first[0] + len(first))):
         return sliced(context, value, dim, first[0], first[0] + len(first))
@@ -118,7 +119,12 @@ def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value,
     home = context.set_of_size(base.shape[dim], along)
     context.map_of(ids, dim if ids.dim() > 1 else 0, home)
     atoms = source.dims[dim]
-    if not home or len(atoms) != 1 or atoms[0].axis >= 0 or source.node.set not in ("", of):
+    if not home:
+        raise Unsayable(
+            f"ids lead to {base.shape[dim]} rows, and nothing that comes in has as many, as for a batch's graphs or "
+            "for hyperedges: leave the readout to the module behind this one"
+        )
+    if len(atoms) != 1 or atoms[0].axis >= 0 or source.node.set not in ("", of):
         raise Unsayable("ids scatter elements that are no rows of the batch or graph")
     if source.shape[:dim] + source.shape[dim + 1 :] != base.shape[:dim] + base.shape[dim + 1 :]:
         raise Unsayable("a part of a tensor is scattered")

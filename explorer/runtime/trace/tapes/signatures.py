@@ -73,11 +73,25 @@ def _same_as(call: Call, place: int, makers: Mapping[int, Call]) -> Any:
         return None
     dim = call.argument(1, "dim", 0)
     index = call.arguments[2] if call.operator == "select.int" else place
-    while (maker := makers.get(id(source))) is not None and maker.operator == "flip" and maker.arguments[1] == [dim]:
-        source, index = maker.arguments[0], source.shape[dim] - 1 - index
+    while (maker := makers.get(id(source))) is not None:
+        if maker.operator == "flip" and maker.arguments[1] == [dim]:
+            source, index = maker.arguments[0], source.shape[dim] - 1 - index
+        elif _turns(maker):
+            source, dim = maker.arguments[0], 1 - dim % 2
+        else:
+            break
     if maker is not None and maker.operator == "stack" and maker.argument(1, "dim", 0) == dim:
         return maker.arguments[0][index]
     return ("select", source, dim, index)
+
+
+def _turns(call: Call) -> bool:
+    """Whether a call exchanges the two dimensions of ids."""
+    if call.returned.dim() != 2:
+        return False
+    if call.operator == "transpose.int":
+        return bool((call.arguments[1] - call.arguments[2]) % 2)
+    return call.operator == "t" or (call.operator == "permute" and [dim % 2 for dim in call.arguments[1]] == [1, 0])
 
 
 def _wide(call: Call) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.runtime.trace.joins.joined import sources_of
+from explorer.runtime.trace.joins.joined import Fetched, sources_of
 from explorer.runtime.trace.tapes.tape import TraceError, Where
 from explorer.runtime.trace.texts.graphs import leads_to_nodes, one_graph
 from explorer.runtime.trace.texts.names import fresh, identifier
@@ -94,7 +94,8 @@ def write_layer(name: str, translation: Translation, mixed: bool) -> Written:
         asked += [translation.nodes.lines_of(node, stored) for node in nodes]
     body = "".join(f"    {line}\n" for line in [*lines, f"return {', '.join(map(sayer.say, last.operands))}"])
     of_nodes = [each for each, node in used.items() if node.set and roles.sets.get(node.set) == "node"]
-    of_nodes = [each for each in of_nodes if each not in translation.numbers]
+    made = {*translation.numbers, *(name for each in graph.typed if isinstance(each, Fetched) for name in each.rows)}
+    of_nodes = [each for each in of_nodes if each not in made]
     by_ids = next((each.name for each in graph.read if roles.sets.get(each.domain) == "node"), "")
     if not of_nodes and not by_ids:
         raise TraceError("no input has a row for each node, so how many there are is not told.")
