@@ -265,3 +265,25 @@ layer Flat(g: graph):
     return n["h"]
 """
     assert compiled(text).stages["kernels"].available
+
+
+WIDE = """dim F = 64, K = {K}, G = 64
+
+layer Wide(g: graph):
+    input x[node, F]
+    param A[K, 2 * F], B[G, K]
+    for n in g.nodes():
+        n["h"] = max(B @ relu(A @ concat([x[e.dst], x[e.src] - x[e.dst]])) for e in n.incoming_edges())
+    return n["h"]
+"""
+
+
+@pytest.mark.parametrize(("columns", "whole"), [(3, True), (5, True), (7, True), (13, False)])
+def test_lanes_take_sums_over_short_rows_of_a_matrix_whole(columns, whole):
+    """A lane reads a row of 7 in as many lines as there are elements, and a warp's exchanges for each of 64 sums take
+    longer; rows of 13 are read by all lanes, a sum at a time."""
+    program = compiled(WIDE.format(K=columns)).stages["kernels"].program
+    product = program.programs[0]
+    lanes = [node for node in walk(product) if isinstance(node, Loop) and node.bind == "lane"]
+    takes = [loop for loop in lanes if any(isinstance(node, Loop) for s in loop.body for node in walk(s))]
+    assert bool(takes) is whole

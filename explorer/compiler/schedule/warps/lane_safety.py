@@ -13,8 +13,9 @@ from explorer.compiler.target import WARP
 
 JOINING = WARP.bit_length() - 1
 """Exchanges in which the lanes of a warp join their parts of a sum, by halves."""
-SHORT = 4
-"""Elements of a row up to which lanes that read one row each still read memory that lies together."""
+SHORT = 8
+"""Elements of a row up to which lanes may read one row each: as many lines of memory at a time, that stay in a cache
+until all of a row is read."""
 
 
 def shared_by_lanes(kernel: ScheduledKernel, body: Body, outputs: set[str]) -> tuple[str, ...]:
@@ -49,7 +50,7 @@ def _innermost(body: Body, around: tuple[Loop, ...]) -> Iterator[tuple[tuple[Loo
 
 def _takes_sums(kernel: ScheduledKernel, outer: Loop, outputs: set[str]) -> bool:
     """Whether all that the loops in a loop do is take sums of an iteration's own, which lanes take in fewer steps with
-    an iteration each, and whether what lanes read then lies together."""
+    an iteration each, a line of memory that they read being a step."""
     inner = [statement for statement in outer.body if isinstance(statement, Loop)]
     own = {statement.name for statement in outer.body if isinstance(statement, Accumulator)}
     sums = [node for loop in inner for node in walk(loop) if isinstance(node, (Store, Accumulate))]
@@ -58,21 +59,25 @@ def _takes_sums(kernel: ScheduledKernel, outer: Loop, outputs: set[str]) -> bool
     iterations, trips = static_extent(kernel, outer.extent), [static_extent(kernel, loop.extent) for loop in inner]
     if outer.lower != 0 or iterations is None or any(loop.lower != 0 for loop in inner):
         return False
-    each = sum(trip or 0 for trip in trips)
-    joined = sum(-(-(trip or 0) // WARP) + JOINING for trip in trips)
-    if None in trips or -(-iterations // WARP) * each >= iterations * joined:
+    touched = [access for name in touched_in(outer) for access in accesses(outer, name)]
+    lines = [_lines(kernel, outer, access) for access in touched]
+    if None in trips or None in lines:
         return False
-    return all(_lies_together(kernel, outer, access) for name in touched_in(outer) for access in accesses(outer, name))
+    each = sum(trip or 0 for trip in trips) * max((line or 1 for line in lines), default=1)
+    joined = sum(-(-(trip or 0) // WARP) + JOINING for trip in trips)
+    return -(-iterations // WARP) * each < iterations * joined
 
 
-def _lies_together(kernel: ScheduledKernel, loop: Loop, access: Load | Store | Accumulate) -> bool:
-    """Whether the iterations of a loop touch neighbours, or one element, of an array in the GPU's memory."""
+def _lines(kernel: ScheduledKernel, loop: Loop, access: Load | Store | Accumulate) -> int | None:
+    """How many lines of the GPU's memory neighbouring iterations of a loop touch, each of a lane: one where they touch
+    neighbours, or one element, and as many as a row is long where each has its own; None where these are long."""
     extents = next((buffer.extents for buffer in kernel.buffers if buffer.name == array_of(access)), ())
     places = _Places.of(loop)
     if not extents or not any(places.follow(index) for index in access.indices[:-1]):
-        return True
+        return 1
     length = static_extent(kernel, extents[-1])
-    return len(access.indices) == 2 and length is not None and length <= SHORT and places.follow(access.indices[0])
+    short = len(access.indices) == 2 and length is not None and length <= SHORT and places.follow(access.indices[0])
+    return length if short else None
 
 
 @dataclass(frozen=True)
