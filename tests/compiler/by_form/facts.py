@@ -102,6 +102,14 @@ def typed(i: Inputs) -> Array:
     return norm1(moved) + (i["K"][head] * i["K"][tail]).sum(-1)
 
 
+def up(i: Inputs, steps: int = 1) -> Array:
+    """The row of what lies so many steps above a head."""
+    ids = i["h"]
+    for _ in range(steps):
+        ids = i["up"][ids]
+    return i["E"][ids]
+
+
 def cross_entropy(i: Inputs) -> Array:
     s = (i["E"][i["h"]] * i["R"][i["r"]] * i["E"][i["t"]]).sum(-1)
     return np.logaddexp(0, s) - i["y"] * s
@@ -274,6 +282,14 @@ FACTS = {
         ),
         ("u", "i"),
         {"friend": ("user", "user"), "type": ("item", "type"), "group": ("type", "group")},
+    ),
+    "a tensor and an index that go on": Fact(
+        "h: entity, t: entity",
+        {"E": ("entity", 5), "b": (5,)},
+        "v = b\nx = h\nfor k in 0..2:\n    x = x.up\n    v = tanh(v + E[x])\nreturn dot(v, E[t])",
+        lambda i: (np.tanh(np.tanh(i["b"] + up(i)) + up(i, 2)) * i["E"][i["t"]]).sum(-1),
+        ("h", "t"),
+        {"up": ("entity", "entity")},
     ),
     "a map from what no tensor is over": Fact(
         "u: user, i: item",

@@ -263,6 +263,24 @@ def test_a_name_may_be_assigned_again() -> None:
     assert len(graph.values) == 4
 
 
+def test_a_name_that_was_assigned_a_tensor_or_an_index_may_be_assigned_again() -> None:
+    graph_of("x = heads\nx = w0\nreturn norm(E[h] @ x)")
+    graph_of("x = h\nx = t\nreturn norm(E[x])")
+
+
+def test_a_parameter_of_a_helper_is_a_name_of_its_own() -> None:
+    text = model("return halved(E[h], w0)").replace(
+        "score", "def halved(x, w0):\n    w0 = w0 / 2\n    return norm(x @ w0)\nscore"
+    )
+    assert found(check(text)) == []
+    inside = model("w0 = w0 / 2\nreturn halved(E[h], w0)").replace(
+        "score", "def halved(x, w):\n    w = w / 2\n    return norm(x @ w)\nscore"
+    )
+    assert [message for _, message in found(check(inside))] == [
+        "'w0' is a declared param and cannot be assigned: choose another name"
+    ]
+
+
 def test_a_helper_is_inlined_and_keeps_its_spans() -> None:
     text = "def gap(T, i, j):\n    d = T[i] - T[j]\n    return d\n" + model("return dot(gap(E, h, t), gap(E, t, h))")
     result = check(text)

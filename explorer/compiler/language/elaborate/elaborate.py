@@ -73,6 +73,8 @@ class Elaborator:
         self.collector = collector
         self.operations = Operations(text, sizes, builder, collector)
         self.scope: dict[str, Entity | None] = {}
+        self._assigned: dict[str, Entity | None] = {}
+        """What names were assigned last; a helper's parameters are names of its own."""
         self._sizes = sizes
         self._helpers = helpers
         self._unknown = unknown
@@ -114,7 +116,8 @@ class Elaborator:
         self, definition: syntax.Definition, scope: dict[str, Entity | None], needs_return: bool = True
     ) -> Entity | Several | None:
         """Runs a body's statements in a scope; the value of its `return`, which ends it, or several."""
-        outer, self.scope = self.scope, scope
+        outer = self.scope, self._assigned
+        self.scope, self._assigned = scope, {} if definition is self.definition else dict(scope)
         around = self.loops.leave_names()
         try:
             result: Entity | Several | None = None
@@ -132,7 +135,7 @@ class Elaborator:
                 self.collector.report(f"'{definition.name.text}' has no 'return'", definition.header)
             return result
         finally:
-            self.scope = outer
+            self.scope, self._assigned = outer
             self.loops.return_names(around)
 
     def statement(self, statement: syntax.Statement) -> None:
@@ -179,18 +182,7 @@ class Elaborator:
     def assign(self, target: syntax.Name, value: Entity | None) -> None:
         """Gives a value a name, unless that is taken."""
         name = target.text
-        bound = self.scope.get(name)
-        taken = ""
-        if isinstance(bound, Table):
-            taken = f"a declared {bound.tensor.kind}"
-        elif isinstance(bound, Index):
-            taken = "an index"
-        elif isinstance(bound, Members):
-            taken = "a set of negatives"
-        elif isinstance(bound, StructureArgument):
-            taken = bound.structure.owner
-        elif name in self._sizes:
-            taken = "a size"
+        taken = self._taken(name)
         if taken:
             message = f"'{name}' is {taken} and cannot be assigned: choose another name"
             self.collector.report(message, target.extent)
@@ -198,7 +190,24 @@ class Elaborator:
         elif self.loops.is_outer(name):
             self.loops.report_outer(target)
             value = None
-        self.scope[name] = value
+        self.scope[name] = self._assigned[name] = value
+
+    def _taken(self, name: str) -> str:
+        """What a name is that nothing may be assigned to; "" of others. One that was assigned before is free, whatever
+        it stands for: behind `x = b` that is a tensor or an index as well."""
+        bound = self.scope.get(name)
+        if bound is not None and self._assigned.get(name) is bound:
+            return ""
+        match bound:
+            case Table():
+                return f"a declared {bound.tensor.kind}"
+            case Index():
+                return "an index"
+            case Members():
+                return "a set of negatives"
+            case StructureArgument():
+                return bound.structure.owner
+        return "a size" if name in self._sizes else ""
 
     # Expressions
 
