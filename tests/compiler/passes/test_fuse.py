@@ -1,7 +1,8 @@
 """One nest a score: rows only for what would else be computed twice."""
 
-from explorer.compiler.ir.loops import Row
+from explorer.compiler.ir.loops import Row, result_of
 from explorer.compiler.ir.node import walk
+from explorer.compiler.ir.statements import names_read
 from tests.compiler.models import compiled
 
 HEAD = """dim D = 4, K = 3
@@ -54,3 +55,24 @@ def test_a_matrix_gets_its_gradient_in_its_own_iteration_without_a_matrix_for_ea
     assert not [extents for extents in shapes.values() if "D" in extents and "K" in extents]
     rows = [node.extents for kernel in module.programs for node in walk(kernel) if isinstance(node, Row)]
     assert not [extents for extents in rows if len(extents) > 1]
+
+
+def test_a_row_of_a_matrix_is_read_without_a_division():
+    """The element d of a matrix's second row lies at D + d of all its elements: there it is not divided back."""
+    text = HEAD.format("sum(M[r][0] * E[h] + M[r][1] * E[t])").replace(
+        "    return", "    param M[relation, 2, D]\n    return"
+    )
+    for grad in ("false", "true"):
+        loops = "\n".join(line.text for line in compiled(text, options={"grad": grad}).stages["loops"].lines)
+        assert "M[ir, 1, " in loops
+        assert not {"//", "%"} & {*loops.split()}
+
+
+def test_a_column_of_one_is_read_without_a_division():
+    loops = fused("sum(reshape(reshape(E[h], D, 1) * 2, D) * E[t])")
+    assert not {"//", "%"} & {*loops.split()}
+
+
+def test_nothing_is_computed_that_nothing_reads():
+    kernel = compiled(HEAD.format("sum(P[r][1] * R[r])")).stages["loops"].program
+    assert all(result in names_read(kernel.body) for node in walk(kernel) if (result := result_of(node)) is not None)

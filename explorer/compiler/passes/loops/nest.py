@@ -42,6 +42,8 @@ class Nest:
         self.takers = _takers(self.values.values())
         self.maps = {entry.name: entry for entry in graph.maps}
         self.targets: dict[tuple[str, Scope], Target] = {}
+        self.spans: dict[Atom, tuple[str, int, int]] = {}
+        """What an index is known to be: a loop's variable, a number that is added to it, and how far the loop goes."""
         self.computing: set[str] = set()  # the stored values that this kernel computes itself
 
     def element(self, value: g.Value, indices: tuple[Atom, ...], scope: Scope) -> Atom:
@@ -148,7 +150,9 @@ class Nest:
         return scopes
 
     def _variable(self, extent: Extent) -> str:
-        return self.names.new(extent.lower() if isinstance(extent, str) else "i")
+        variable = self.names.new(extent.lower() if isinstance(extent, str) else "i")
+        self.spans[variable] = variable, 0, self.graph.size(extent)
+        return variable
 
     # Segments
 
@@ -292,14 +296,24 @@ class Nest:
     # Elements
 
     def _index(self, function: str, operands: tuple[Atom, ...], scope: Scope, origin: Origin) -> Atom:
-        """Integer arithmetic, done at once where both operands are numbers."""
+        """Integer arithmetic, done at once where both operands are numbers, or the quotient is the same in a whole
+        loop: that of a row's own element in a matrix, `(d + 2 * D) // D`."""
         left, right = operands
+        if function in ("div", "mod") and left in self.spans and isinstance(right, int):
+            variable, first, size = self.spans[left]
+            quotient = first // right
+            if size and quotient == (first + size - 1) // right:
+                rest = first - quotient * right
+                return quotient if function == "div" else self._index("add", (variable, rest), scope, origin)
         if (function, right) in (("add", 0), ("mul", 1), ("div", 1)):
             return left
         if isinstance(left, int) and isinstance(right, int):
             return {"add": left + right, "mul": left * right, "div": left // right, "mod": left % right}[function]
         result = self.names.new("n")
         scope.add(loops.Index(result=result, function=function, operands=operands, origin=origin))
+        if function == "add" and left in self.spans and isinstance(right, int):
+            variable, first, size = self.spans[left]
+            self.spans[result] = variable, first + right, size
         return result
 
     def _scalar(self, hint: str, function: str, operands: tuple[Atom, ...], place: Scope, origin: Origin) -> str:
@@ -434,7 +448,7 @@ class Nest:
         source: list[Atom] = []
         for extent in reversed(operand.shape[1:]):
             size = self.graph.size(extent)
-            source.insert(0, self._index("mod", (flat, size), place, value.origin))
+            source.insert(0, self._index("mod", (flat, size), place, value.origin) if size > 1 else 0)
             flat = self._index("div", (flat, size), place, value.origin)
         return self.element(operand, (flat, *source) if operand.shape else (), place)
 

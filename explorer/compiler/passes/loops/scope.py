@@ -9,7 +9,7 @@ from explorer.compiler.frozen import dataclass
 from explorer.compiler.ir import graph as g
 from explorer.compiler.ir import loops
 from explorer.compiler.ir.node import Atom, Extent
-from explorer.compiler.ir.statements import loop_origin
+from explorer.compiler.ir.statements import alive, loop_origin
 
 
 def position_name(index_set: str) -> str:
@@ -47,9 +47,11 @@ class Scope:
             self.defined.add(name)
 
     def close(self, extent: Extent, lower: Extent = 0, *, rows: bool = False) -> loops.For:
-        """The loop, finished, added to the scope around it; that over a kernel's `rows` has none around it."""
-        origin = loop_origin(self.body, extent, rows=rows)
-        loop = loops.For(variable=self.variable, lower=lower, extent=extent, body=tuple(self.body), origin=origin)
+        """The loop, finished, added to the scope around it; that over a kernel's `rows` has none around it. Indices
+        that turned out not to be needed are left out."""
+        body = alive(self.body)
+        origin = loop_origin(body, extent, rows=rows)
+        loop = loops.For(variable=self.variable, lower=lower, extent=extent, body=body, origin=origin)
         if self.parent is not None:
             self.parent.add(loop)
         return loop
