@@ -10,9 +10,10 @@ from tests.compiler.by_form.bag_forms import BAG_FORMS
 from tests.compiler.by_form.facts import FACTS
 from tests.compiler.by_form.forms import FORMS
 from tests.compiler.by_form.own_negatives import OWN_NEGATIVES
+from tests.compiler.by_form.paper_facts import PAPER_FACTS
 from tests.compiler.by_form.set_forms import SET_FORMS
 
-KNOWN = (BAG_FORMS, FORMS, SET_FORMS, FACTS, OWN_NEGATIVES)
+KNOWN = (BAG_FORMS, FORMS, SET_FORMS, FACTS, PAPER_FACTS, OWN_NEGATIVES)
 TEXTS = {name: form.text for forms in KNOWN for name, form in forms.items()}
 assert len(TEXTS) == sum(map(len, KNOWN)), "two forms have one name"
 

@@ -11,10 +11,13 @@ import pytest
 from explorer.runtime.data.triples import load_triples
 from explorer.runtime.encode import batch
 from explorer.runtime.reference import evaluate
-from tests.compiler.by_form.facts import BATCH, COUNTS, FACTS, inputs_of
+from tests.compiler.by_form.facts import BATCH, COUNTS, inputs_of
+from tests.compiler.by_form.facts import FACTS as OF_FORMS
 from tests.compiler.by_form.held import assert_module, assert_reference, assert_right
+from tests.compiler.by_form.paper_facts import PAPER_FACTS
 from tests.compiler.models import compiled
 
+FACTS = OF_FORMS | PAPER_FACTS
 names = pytest.mark.parametrize("name", FACTS)
 any_negatives = pytest.mark.parametrize("negatives", ["none", "tail:3", "head:2"])
 STOPPED = """score Detached(h: entity, r: relation, t: entity):
