@@ -108,6 +108,7 @@ def account(
         "layer": name,
         **options,
         "operations": operations(graph, counts),
+        "launches": sum(not launch.once for launch in program.code.launches),
         "peak_bytes": held.most,
         "forward_bytes": held.forward,
         "backward_bytes": held.backward,

@@ -24,17 +24,20 @@ def speed_ups(
     settings: Mapping[str, on_gpu.Options],
     grad: bool,
     told: Told,
+    picked: Mapping[str, str],
     drafts: Told | None = None,
 ) -> Table:
     """A layer's time in the first setting, and how many times as fast the others are, on the graphs that something is
-    published of. What PIGEON, the paper's draft, has of a graph stands in a row of its own."""
+    published of, and how far behind the fastest what was `picked` is. What PIGEON, the paper's draft, has of a graph
+    stands in a row of its own."""
     plain, *others = settings
     speed_of = {setting: f"speed, {setting}" for setting in others}
     columns = (f"{plain}, ms", *speed_of.values())
-    found = MeasuredRows()
+    found, measured = MeasuredRows(), dict[str, dict[str, float | None]]()
 
     def make(data: str) -> tuple[list[Row], bool]:
         times = on_gpu.layer_times(layer, data, sizes, settings, grad)
+        measured[data] = {name: 1 / ms for name, ms in times.ms.items()}
         ours = {columns[0]: times.ms[plain]} if plain in times.ms else {}
         known = [name for name in others if {plain, name} <= times.ms.keys()]
         speeds = {speed_of[name]: times.ms[plain] / times.ms[name] for name in known}
@@ -52,7 +55,34 @@ def speed_ups(
         f"Medians of {REPEAT} with cold caches, of kernels that are compiled once for all graphs; the paper's are of an"
         " RTX 3090. What is plain here is fused as well, so that less is left to gain."
     )
+    if measured:
+        note += f" {said({data: picked[data] for data in measured})} As measured that is {lost(picked, measured)}"
     return found.table(columns, note, "plain over optimised", ".3f")
+
+
+def said(picked: Mapping[str, str]) -> str:
+    """Which setting was chosen on which graphs, in a sentence."""
+    graphs: dict[str, list[str]] = {}
+    for data, setting in picked.items():
+        graphs.setdefault(setting, []).append(data)
+    each = "; ".join(f"{setting} on {', '.join(names)}" for setting, names in graphs.items())
+    return f"Chosen by counted costs: {each}."
+
+
+def lost(picked: Mapping[str, str], speeds: Told) -> str:
+    """How far what was chosen is behind the fastest, by the settings' speeds, on each graph that it has one on."""
+    behind = dict[str, float]()
+    for data, each in speeds.items():
+        known = {setting: speed for setting, speed in each.items() if speed is not None}
+        if picked[data] in known:
+            behind[data] = 1 - known[picked[data]] / max(known.values())
+    if not behind:
+        return "not known."
+    within, worst = sum(loss <= 0.05 for loss in behind.values()), max(behind, key=lambda data: behind[data])
+    return (
+        f"within 5 % of the fastest of the four on {within} of {len(behind)} graphs, and at worst loses"
+        f" {behind[worst]:.0%}, on {worst}."
+    )
 
 
 def by_dimension(layers: Mapping[str, Callable[[int], Mapping[str, int]]], data: str) -> Table:
