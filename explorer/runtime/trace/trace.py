@@ -113,12 +113,8 @@ def _ids(runs: list[Recorded], translations: list[Translation], written: Written
     first, second = (translation.of_ids for translation in translations)
     one, other = translations
     counts = {number_of(of): (one.size_of(of), other.size_of(of)) for of in written.counted_by_ids}
-    by_ids = [
-        (int(runs[0].inputs[name].max()) + 1, int(runs[1].inputs[name].max()) + 1)
-        for name in arguments.counted
-        if name not in arguments.numbered
-    ]
-    ids = ids_of((runs[0].tape, runs[1].tape), (runs[0].whole, runs[1].whole), first, counts, by_ids)
+    counted = list(zip(*(arguments.said(run.inputs) for run in runs), strict=True))
+    ids = ids_of((runs[0].tape, runs[1].tape), (runs[0].whole, runs[1].whole), first, counts, counted)
     made = ids.of(runs[1].whole)
     if any(int(made[name]) != count for name, (_, count) in counts.items()):
         raise TraceError("how many rows there are cannot be told again from the inputs alone.", reached=-1)

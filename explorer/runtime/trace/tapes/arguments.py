@@ -60,6 +60,10 @@ class Arguments:
         """The numbers of Python's among those that say how many rows there are."""
         return frozenset(name for name in self.counted if self.forms[name] == ((), False))
 
+    def said(self, tensors: Mapping[str, Any]) -> list[int]:
+        """How many rows each of `counted` says that there are, of these tensors."""
+        return [int(tensors[name]) if name in self.numbered else int(tensors[name].max()) + 1 for name in self.counted]
+
     def call(self, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with these tensors."""
         tensors = {name: int(each) if name in self.numbered else each for name, each in tensors.items()}

@@ -12,13 +12,10 @@ from typing import Any
 import torch
 
 from explorer.runtime.trace.tapes.arguments import Arguments
-from explorer.runtime.trace.tapes.examples import redrawn, set_dim
+from explorer.runtime.trace.tapes.examples import redrawn
 from explorer.runtime.trace.tapes.lengths import summed_into
 from explorer.runtime.trace.tapes.recorded import record
 from explorer.runtime.trace.tapes.tape import TraceError
-
-MOST_COUNT = 4096
-"""Rows of a set, in the example, that an argument may say the number of."""
 
 
 def with_counts(
@@ -39,13 +36,12 @@ def with_counts(
 def _candidates(arguments: Arguments, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
     """Arguments that may say a number of rows: each with a tensor in its place, and that number."""
     for name, each in arguments.held.items():
-        if type(each) is int and 0 < each <= MOST_COUNT:
+        if type(each) is int and each > 0:
             yield name, torch.tensor(each), each
     for name, tensor in inputs.items():
-        if tensor.dim() == 1 and set_dim(tensor) == 0 and not tensor.is_floating_point() and tensor.numel():
-            count = int(tensor.max()) + 1
-            if tensor.dtype.itemsize > 1 and 0 < count <= MOST_COUNT:
-                yield name, tensor, count
+        ids = tensor.dim() == 1 and not tensor.is_floating_point() and tensor.dtype.itemsize > 1  # of as many rows
+        if ids and tensor.numel():
+            yield name, tensor, int(tensor.max()) + 1
 
 
 def _says(module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: set[int], places: list[int]) -> bool:
@@ -56,9 +52,7 @@ def _says(module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: s
         rows = _rows(module, arguments, example.inputs)
     except TraceError:
         return False
-    (name,) = arguments.counted
-    drawn = example.inputs[name]
-    count = int(drawn) if drawn.dim() == 0 else int(drawn.max()) + 1
+    (count,) = arguments.said(example.inputs)
     return any(rows[at : at + 1] == [count] for at in places)
 
 

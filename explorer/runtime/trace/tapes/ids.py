@@ -132,8 +132,9 @@ class Ids:
         steps: Sequence[_Step],
         maps: Mapping[str, tuple[Ref, int | None]],
         counts: Mapping[str, Size | Sum],
+        alike: Sequence[tuple[Size, ...]],
     ) -> None:
-        self._steps, self._maps, self._counts = steps, maps, counts
+        self._steps, self._maps, self._counts, self._alike = steps, maps, counts, alike
 
     @cached_property
     def columns(self) -> Mapping[str, Column] | None:
@@ -166,8 +167,19 @@ class Ids:
                 step.hold(returned, _filled(step.must_be, results, device))
                 made = list(tensors_in(returned)) or [returned]
                 results |= {Ref(step.number, place): each for place, each in enumerate(made)}
+        for sizes in self._alike:
+            _hold_alike([_filled(size, results, device) for size in sizes])
         found = {name: read(results[ref], dim) for name, (ref, dim) in self._maps.items()}
         return found | {name: torch.tensor(_filled(each, results, device)) for name, each in self._counts.items()}
+
+
+def _hold_alike(sizes: Sequence[int]) -> None:
+    """Raises ValueError where a call has several numbers of what was as many in the example."""
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"arguments that say how many rows there are said the same in the traced example, and say {sizes} here: "
+            "trace again with an example where they differ."
+        )
 
 
 def read(tensor: Any, dim: int | None) -> Any:
@@ -203,13 +215,13 @@ def ids_of(
     inputs: tuple[Mapping[str, Any], Mapping[str, Any]],
     maps: Mapping[str, tuple[Any, int | None]],
     counts: Mapping[str, tuple[int, int]],
-    by_ids: Sequence[tuple[int, int]] = (),
+    counted: Sequence[tuple[int, int]],
 ) -> Ids:
     """How ids are made. `maps` are tensors of the first tape, and the dimension that ids go along; None for numbers, of
-    which all are taken. `counts` are by name what is to be known too, a number of each tape. The sizes `by_ids` are in
-    both tapes what the largest of some ids says."""
+    which all are taken. `counts` are by name what is to be known too, a number of each tape. `counted` are, in both
+    tapes, the sizes that arguments say by a number, or by the largest of ids."""
     numbers = any(dim is None for _, dim in maps.values())
-    return _Comparison(tapes, inputs, numbers, by_ids).ids(maps, counts)
+    return _Comparison(tapes, inputs, numbers, counted).ids(maps, counts)
 
 
 class _Comparison:
@@ -221,9 +233,10 @@ class _Comparison:
         tapes: tuple[Tape, Tape],
         inputs: tuple[Mapping[str, Any], Mapping[str, Any]],
         numbers: bool,
-        by_ids: Sequence[tuple[int, int]],
+        counted: Sequence[tuple[int, int]],
     ) -> None:
-        self._by_ids = {(one - less, other - less) for one, other in by_ids for less in range(MOST_APART)}
+        self._counted = tuple(dict.fromkeys(counted))
+        self._by_ids = {(one - less, other - less) for one, other in counted for less in range(MOST_APART)}
         self._calls = [
             [call for call in tape.calls if not call.floating or (numbers and call.of_ids)] for tape in tapes
         ]
@@ -262,7 +275,8 @@ class _Comparison:
             found[name] = self._refs[0][id(tensor)], dim
         counted = {name: self._count(*pair) for name, pair in counts.items()}
         needed = {ref.source for ref, _ in found.values()}
-        needed |= {each.of.source for each in _leaves(list(counted.values()))}
+        alike = [tuple(self._alike(*pair)) for pair in self._counted]
+        needed |= {each.of.source for each in _leaves([*counted.values(), *alike])}
         kept = []
         for step in reversed(steps):
             if step.number in needed or step.must_be is not None or step.lengths or self._writes(step.call, needed):
@@ -278,7 +292,14 @@ class _Comparison:
                     "number, and other ids make it another. Leave the choice in the tensors.",
                     step.call.where,
                 )
-        return Ids(kept[::-1], found, counted)
+        return Ids(kept[::-1], found, counted, alike)
+
+    def _alike(self, one: int, other: int) -> Iterator[Size]:
+        """All that says a number of rows which an argument says: rows of inputs, and numbers."""
+        for size, a, b in self._sizes:
+            for plus in range(MOST_APART):
+                if (a + plus, b + plus) == (one, other) and (isinstance(size.of.source, str) or size.dim is None):
+                    yield replace(size, plus=plus)
 
     def _count(self, one: int, other: int) -> Size | Sum:
         """How many elements a set has."""

@@ -82,7 +82,11 @@ def roles_of(result: Node, maps: list[Map], homes: set[str], why: str, used: set
             "and a layer has one. For relations, gather a weight for each edge by its type."
             + (f" They are no sum over typed edges: {why}." if why else "")
         )
-    if len(nodes) != 1 or len(ends) > 2 or (grouped and summed - {within[0].name, *(each.name for each in ends)}):
+    if grouped and summed - {within[0].name, *(each.name for each in ends)}:
+        raise TraceError(
+            "rows of edges are summed into groups of nodes: sum them into the nodes, and these into groups."
+        )
+    if len(nodes) != 1 or len(ends) > 2:
         raise TraceError(
             "edges lead to no nodes, or to several sets of them that are not nodes and their groups, as the graphs of "
             "a batch: a layer has one graph, whose edges have two ends, and nodes that are each in one group. Leave "
