@@ -119,6 +119,18 @@ class OfTypes(nn.Module):
         return self.out(pyg.global_add_pool(self.convolution(x, edge_index, edge_type), batch, graphs))
 
 
+class TwoSets(nn.Module):
+    """A graph with loops added beside the one without."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.out = pyg.GCNConv(4, 4), pyg.SAGEConv(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x, edge_index, batch, graphs):
+        h = self.second(self.first(x, edge_index).relu(), edge_index)
+        return self.out(pyg.global_max_pool(h, batch, graphs)), pyg.global_mean_pool(h, batch, graphs).mean(0)
+
+
 class WithoutEdges(nn.Module):
     """A set of rows for each graph."""
 
@@ -144,6 +156,7 @@ MODELS = {
     "normed": (Normed, "x edges batch graphs"),
     "gated": (Gated, "x edges batch graphs"),
     "types": (OfTypes, "x edges batch graphs types"),
+    "two sets of edges": (TwoSets, "x edges batch graphs"),
     "without edges": (WithoutEdges, "x batch graphs"),
 }
 """By name: how one is made, and what of `graphs` it takes."""

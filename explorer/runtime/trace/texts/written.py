@@ -145,7 +145,8 @@ class Written:
                 found |= each.made(found, lengths)
             if isinstance(each, Joined | Mixed):
                 found |= each.made(found)
-        edges = next((len(found[of]) for role, of in self.ids.items() if role in ("dst", "src") and of in found), 0)
+        ends = (self.ids.get(role, "") for role in ("g_dst", "g_src", "dst", "src"))
+        edges = next((len(found[of]) for of in ends if of in found), 0)
         for each in self.typed:
             if isinstance(each, Placed):
                 found |= each.made(found, nodes if self.homes[each.of] == "node" else edges)
