@@ -136,14 +136,16 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         """The results of a compiled layer, on the graph that the `whole` of its ids tells."""
         compiled, binding = self._held
         written = binding.written
-        brought = {path: each for path, each in whole.items() if not each.is_floating_point()}
+        brought = {path: each for path, each in whole.items() if each.dim() and not each.is_floating_point()}
         sizes = tuple([(path, each.shape, each.device) for path, each in whole.items()])
+        counts = tuple([int(inputs[place_of(name)]) for name in binding.arguments.numbered])
         lengths = written.lengths(whole)
-        rest = sizes, len(tensors[written.counted]) if written.counted in tensors else 0
+        rest = sizes, counts, len(tensors[written.counted]) if written.counted in tensors else 0
 
         def made_anew() -> dict[str, Any]:
             found = binding.ids.of(whole)
-            return _apart(written.with_types(found, written.nodes(found, tensors, lengths), lengths))
+            nodes = written.nodes(found, tensors, lengths)
+            return _apart(_with_own(written, written.with_types(found, nodes, lengths), nodes))
 
         ids = self._graphs.get(brought, rest, made_anew)
         nodes = written.nodes(ids, tensors, lengths)
@@ -154,7 +156,7 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
             tensors[name] = _rows(torch.stack(parts), True)
         padded = written.with_padded(ids, tensors, lengths) if written.typed else tensors
         graph = {role: ids[of] for role, of in written.ids.items()}
-        made_by_text = each_returned(compiled.forward(**graph, num_nodes=nodes, **padded))
+        made_by_text = each_returned(compiled.forward(**graph, **written.extents(ids, nodes), **padded))
         results = written.of_results(made_by_text, ids, lengths)
         return [_shaped(*each) for each in zip(results, written.results, strict=True)]
 
@@ -193,6 +195,14 @@ def _of_score(compiled: Any, written: Written, ids: Sequence[Any], tensors: Mapp
     """The results of a compiled score, in the shapes of the module's."""
     results = each_returned(compiled.forward(*ids, **tensors))  # whose hooks are nobody's
     return [_shaped(*each) for each in zip(results, written.results, strict=True)]
+
+
+def _with_own(written: Written, ids: Mapping[str, Any], nodes: int) -> Mapping[str, Any]:
+    """Ids, with the nodes' own numbers where the text has them."""
+    if OWN not in written.ids.values():
+        return ids
+    like = next(each for each in ids.values() if each.dim())
+    return {**ids, OWN: torch.arange(nodes, dtype=torch.int32, device=like.device)}
 
 
 def _apart(ids: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from explorer.runtime.trace.check import check
 from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.module import Binding, Modes, TracedModule, modes_of
 from explorer.runtime.trace.tapes.arguments import Arguments
+from explorer.runtime.trace.tapes.counted import with_counts
 from explorer.runtime.trace.tapes.examples import DRAWS, Example, redrawn
 from explorer.runtime.trace.tapes.ids import Ids, ids_of, read
 from explorer.runtime.trace.tapes.lengths import coincide, picked
@@ -26,7 +27,7 @@ from explorer.runtime.trace.tapes.unions import sums
 from explorer.runtime.trace.texts.layers import write_layer
 from explorer.runtime.trace.texts.names import identifier
 from explorer.runtime.trace.texts.scores import is_score, write_score
-from explorer.runtime.trace.texts.written import Written
+from explorer.runtime.trace.texts.written import Written, number_of
 from explorer.runtime.trace.translate import Translation, translate
 
 
@@ -65,8 +66,9 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
         if each.is_floating_point() and each.dtype != torch.float32:
             raise TraceError(f"{path} is of {each.dtype}: the language computes in 32-bit floats.")
     arguments, inputs = Arguments.of(module, example_inputs, named_inputs)
+    arguments, inputs = with_counts(module, arguments, inputs, _fixed(module))
     written, runs, translations = _agreed(module, arguments, inputs)
-    ids = _ids(runs, translations)
+    ids = _ids(runs, translations, written, arguments)
     compilation = compile(written.text, on_demand=True)
     if not compilation.ok:
         reasons = "\n".join(each.render(written.text) for each in compilation.diagnostics)
@@ -101,11 +103,21 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     return traced
 
 
-def _ids(runs: list[Recorded], translations: list[Translation]) -> Ids:
-    """How ids are made of inputs; held against those of the second tape."""
+def _fixed(module: Any) -> set[int]:
+    """The sizes of all dimensions that the module itself has."""
+    return {size for each in module.state_dict().values() for size in getattr(each, "shape", ())}
+
+
+def _ids(runs: list[Recorded], translations: list[Translation], written: Written, arguments: Arguments) -> Ids:
+    """How ids, and the numbers that `written` needs, are made of inputs; held against those of the second tape."""
     first, second = (translation.of_ids for translation in translations)
-    ids = ids_of((runs[0].tape, runs[1].tape), (runs[0].whole, runs[1].whole), first)
+    one, other = translations
+    counts = {number_of(of): (one.size_of(of), other.size_of(of)) for of in written.counted_by_ids}
+    counted = list(zip(*(arguments.said(run.inputs) for run in runs), strict=True))
+    ids = ids_of((runs[0].tape, runs[1].tape), (runs[0].whole, runs[1].whole), first, counts, counted)
     made = ids.of(runs[1].whole)
+    if any(int(made[name]) != count for name, (_, count) in counts.items()):
+        raise TraceError("how many rows there are cannot be told again from the inputs alone.", reached=-1)
     for name, (tensor, dim) in second.items():
         if not torch.equal(made[name], read(tensor, dim)):
             raise TraceError("ids cannot be made again from the inputs alone.", reached=-1)
@@ -131,9 +143,9 @@ def _agreed(
     module: Any, arguments: Arguments, inputs: Mapping[str, Any]
 ) -> tuple[Written, list[Recorded], list[Translation]]:
     """The text that two examples of other sizes agree on."""
-    fixed = {size for each in module.state_dict().values() for size in getattr(each, "shape", ())}
+    fixed = _fixed(module)
     for draw in range(DRAWS):
-        drawn = redrawn(inputs, fixed, draw)
+        drawn = redrawn(inputs, fixed, draw, arguments.counted)
         try:
             found = [record(module, each.inputs, arguments.call, others=at > 0) for at, each in enumerate(drawn)]
         except TraceError:
@@ -148,7 +160,7 @@ def _agreed(
             "beside tensors the module returns what two examples of other sizes make two of, as how many rows there "
             "are: a text has tensors alone."
         )
-    translations, texts = _said(module, runs, examples)
+    translations, texts = _said(module, runs, examples, arguments)
     if texts[0].text != texts[1].text:
         one, other = (each.text.splitlines() for each in texts)
         changed = [line for line in unified_diff(one, other, lineterm="", n=0) if line[:1] in "+-"]
@@ -159,7 +171,9 @@ def _agreed(
     return texts[0], runs, translations
 
 
-def _said(module: Any, runs: list[Recorded], examples: list[Example]) -> tuple[list[Translation], list[Written]]:
+def _said(
+    module: Any, runs: list[Recorded], examples: list[Example], arguments: Arguments
+) -> tuple[list[Translation], list[Written]]:
     """What each run says, in the first way that there is: with what ids alone decide as words or apart from them, and
     with the edges of one set, or of several as one. Raises the TraceError of the one that gets furthest."""
     refused: tuple[tuple[float, bool], TraceError] | None = None
@@ -167,7 +181,7 @@ def _said(module: Any, runs: list[Recorded], examples: list[Example]) -> tuple[l
         try:
             translations, texts = _translated(module, runs, examples, apart, mixed)
             if apart:
-                _ids(runs, translations)
+                _ids(runs, translations, texts[0], arguments)
             return translations, texts
         except TraceError as error:
             reached = error.reached, apart

@@ -332,6 +332,12 @@ class Translation:
             self.homes.add(home)
         return self.maps[key].name, self.maps[key].domain, along
 
+    def size_of(self, of: str) -> int:
+        """How many elements a set has in the example."""
+        if of in self.unions.lengths:
+            return self.unions.lengths[of]
+        return next(size for size, name in self._sets.items() if name == of)
+
     def placed_in(self, name: str, size: int) -> str:
         """See `Context`."""
         (entry,) = (each for each in self.maps.values() if each.name == name)

@@ -21,10 +21,10 @@ def redraw(module, seed):
 
 def outcomes(module, arguments, upstream_seed=7):
     """The results by their number, and the gradients of their weighted sum by parameters and by inputs of floats."""
-    given = tree_map(lambda a: a.detach().clone().requires_grad_() if a.is_floating_point() else a, list(arguments))
+    given = tree_map(lambda a: a.detach().clone().requires_grad_() if _is_learnt(a) else a, list(arguments))
     results = [each for each in tree_leaves(module(*given)) if isinstance(each, torch.Tensor)]
     leaves = dict(module.named_parameters())
-    leaves |= {f"input {at}": each for at, each in enumerate(tree_leaves(given)) if each.is_floating_point()}
+    leaves |= {f"input {at}": each for at, each in enumerate(tree_leaves(given)) if _is_learnt(each)}
     generator = torch.Generator().manual_seed(upstream_seed)
     upstream = [torch.randn(result.shape, generator=generator) for result in results]
     found = torch.autograd.grad(results, list(leaves.values()), upstream, allow_unused=True)
@@ -32,6 +32,10 @@ def outcomes(module, arguments, upstream_seed=7):
         name: torch.zeros_like(leaves[name]) if g is None else g for name, g in zip(leaves, found, strict=True)
     }
     return dict(enumerate(results)), gradients
+
+
+def _is_learnt(each):
+    return isinstance(each, torch.Tensor) and each.is_floating_point()
 
 
 def hold(module, replacement, arguments):

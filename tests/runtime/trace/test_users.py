@@ -85,28 +85,28 @@ def test_what_refuses_the_way_that_gets_furthest_is_said() -> None:
         explorer.trace(Masked(), *drawn("x edges", 7, 13, 0))
 
 
-def test_a_readout_of_a_batch_of_graphs_is_refused_as_one() -> None:
+def test_a_readout_of_a_number_of_graphs_that_the_source_has_is_refused() -> None:
     class Read(torch.nn.Module):
         def forward(self, x, edges, graphs):
             h = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
             return torch.zeros(3, 4).index_add(0, graphs, h)
 
     x, edges = drawn("x edges", 7, 13, 0)
-    with pytest.raises(ValueError, match=r"ids lead to 3 rows.*leave the readout to the module behind"):
+    with pytest.raises(ValueError, match=r"ids lead to 3 rows.*hand their number in as an argument of forward"):
         explorer.trace(Read(), x, edges, torch.arange(7) // 3)
 
 
-def test_nodes_that_are_rows_of_others_are_refused() -> None:
+def test_nodes_of_two_kinds_of_groups_are_refused() -> None:
     class Pooled(torch.nn.Module):
-        """A sum over the edges into a node, and one over the nodes of each graph of a batch."""
+        """A sum over the edges into a node, and sums over the nodes of each graph of a batch, and of each cluster."""
 
-        def forward(self, x, edges, graphs, each):
+        def forward(self, x, edges, graphs, each, clusters, every):
             h = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
-            return each.index_add(0, graphs, h)
+            return each.index_add(0, graphs, h), every.index_add(0, clusters, h)
 
     tensors = torch.randn(7, 4), torch.randint(0, 7, (2, 13)), torch.arange(7) // 3, torch.randn(3, 4)
-    with pytest.raises(ValueError, match="several sets of them, as nodes and graphs of a batch"):
-        explorer.trace(Pooled(), *tensors)
+    with pytest.raises(ValueError, match="several sets of them that are not nodes and their groups"):
+        explorer.trace(Pooled(), *tensors, torch.arange(7) // 2, torch.randn(4, 4))
 
 
 def of(name):

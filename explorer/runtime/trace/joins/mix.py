@@ -28,7 +28,9 @@ def mix(nodes: Nodes, result: Node, maps: Mapping[str, Any], given: Mapping[str,
     read = {str(node.data[0]) for node in walk((result,)) if node.operator == "gather"}
     read |= {str(node.data[1]) for node in walk((result,)) if node.operator == "reduce"}
     used = {name: each for name, each in maps.items() if name in read}
-    leads = {name for name, each in used.items() if any(_is_node(of, homes) for of in each.codomains)}
+    to_nodes = {name: each for name, each in used.items() if any(_is_node(of, homes) for of in each.codomains)}
+    ends = {of for each in to_nodes.values() if each.domain not in each.codomains for of in each.codomains}
+    leads = {name for name, each in to_nodes.items() if each.domain not in ends}  # and not from nodes to their groups
     parts = tuple(dict.fromkeys(used[name].domain for name in used if name in leads))
     if len(parts) < 2 or any(of in used[name].codomains for name in leads for of in parts):  # nodes that lead on
         return Joining(result, (), {}, {}, "")

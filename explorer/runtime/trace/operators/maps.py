@@ -122,7 +122,8 @@ def _along_ids(context: Context, base: Value, dim: int, ids: Any, source: Value,
     if not home:
         raise Unsayable(
             f"ids lead to {base.shape[dim]} rows, and nothing that comes in has as many, as for a batch's graphs or "
-            "for hyperedges: leave the readout to the module behind this one"
+            "for hyperedges: hand their number in as an argument of forward, or leave the readout to the module behind "
+            "this one"
         )
     if len(atoms) != 1 or atoms[0].axis >= 0 or source.node.set not in ("", of):
         raise Unsayable("ids scatter elements that are no rows of the batch or graph")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,12 +22,15 @@ Form = tuple[tuple[int | None, ...], bool]
 @dataclass(frozen=True)
 class Arguments:
     """How calls are made, and read: `forms` are the shapes and kinds of the tensors of the traced call, `held` its
-    arguments with the places of tensors in them, `numbers` the whole numbers that are tensors without dimensions."""
+    arguments with the places of tensors in them, `numbers` the whole numbers that are tensors without dimensions.
+    `counted` are by argument how many rows of a set it says that there are: a number of Python's, which is a tensor
+    without dimensions here, or ids, by the largest of them."""
 
     signature: inspect.Signature
     forms: Mapping[str, Form]
     held: Mapping[str, Any]
     numbers: Mapping[str, int]
+    counted: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Arguments, dict[str, Any]]:
@@ -44,8 +47,26 @@ class Arguments:
         numbers = {name: int(each) for name, each in tensors.items() if forms[name] == ((), False)}
         return cls(signature, forms, held, numbers), tensors
 
+    def counting(self, name: str, count: int) -> Arguments:
+        """The same where one more argument says how many rows of a set there are."""
+        counted = {**self.counted, name: count}
+        if name in self.forms:
+            return replace(self, counted=counted)
+        forms, held = {**self.forms, name: ((), False)}, {**self.held, name: Leaf(name)}
+        return replace(self, forms=forms, held=held, counted=counted)
+
+    @cached_property
+    def numbered(self) -> frozenset[str]:
+        """The numbers of Python's among those that say how many rows there are."""
+        return frozenset(name for name in self.counted if self.forms[name] == ((), False))
+
+    def said(self, tensors: Mapping[str, Any]) -> list[int]:
+        """How many rows each of `counted` says that there are, of these tensors."""
+        return [int(tensors[name]) if name in self.numbered else int(tensors[name].max()) + 1 for name in self.counted]
+
     def call(self, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with these tensors."""
+        tensors = {name: int(each) if name in self.numbered else each for name, each in tensors.items()}
         bound = inspect.BoundArguments(self.signature, dict[str, Any]())
         for name in self.signature.parameters:
             if name in self.held:
@@ -77,7 +98,8 @@ class Arguments:
             bound = dict(zip(self._in_places, args, strict=True))
         else:
             bound = _bound(self.signature, args, named)
-        held, tensors = _apart(bound)
+        numbers = {name: torch.tensor(bound[name]) for name in self.numbered if type(bound.get(name)) is int}
+        held, tensors = _apart({**bound, **numbers})
         if tensors.keys() != self.forms.keys() or held != self.held:
             others = {name: each for name, each in self.held.items() if not isinstance(each, Leaf)}
             raise ValueError(f"this was traced with the tensors {', '.join(self.forms)} and {others}.")

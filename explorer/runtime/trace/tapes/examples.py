@@ -47,12 +47,15 @@ def sizes_of(tensors: Iterable[Any]) -> set[int]:
     return {size for tensor in tensors for size in _sizes(tensor)}
 
 
-def redrawn(inputs: Mapping[str, Any], fixed: set[int], draw: int = 0) -> list[Example]:
+def redrawn(
+    inputs: Mapping[str, Any], fixed: set[int], draw: int = 0, counted: Mapping[str, int] | None = None
+) -> list[Example]:
     """Two examples, of no size in common. `fixed` are the sizes that no set may have; each `draw`, below DRAWS, is of
-    others, and all but the first have edges between all rows, as many of an input of floats as there are. Raises
-    TraceError."""
+    others, and all but the first have edges between all rows, as many of an input of floats as there are. `counted`
+    are as in Arguments. Raises TraceError."""
+    counted = counted or {}
     static = {size for t in inputs.values() for dim, size in enumerate(t.shape) if dim != set_dim(t)}
-    groups = dict.fromkeys(size for t in inputs.values() for size in _sizes(t))
+    groups = dict.fromkeys([*(size for t in inputs.values() for size in _sizes(t)), *counted.values()])
     rows = {t.shape[0] for t in inputs.values() if t.is_floating_point() and t.dim()}  # which ids may be of
     _distinct(inputs)
     taken = fixed | static
@@ -70,6 +73,7 @@ def redrawn(inputs: Mapping[str, Any], fixed: set[int], draw: int = 0) -> list[E
         generator = torch.Generator().manual_seed(number + 2 * draw)
         most = {size: sizes[size] - 1 for size in rows} if draw else {}
         drawn = {name: _drawn(tensor, sizes, generator, most, draw > 0) for name, tensor in inputs.items()}
+        drawn |= {name: _counting(drawn[name], sizes[count]) for name, count in counted.items()}
         made.append(Example(drawn, tuple(sizes.values())))
     return made
 
@@ -93,6 +97,15 @@ def _prime(least: int, avoided: set[int]) -> int:
         for number in count(least)
         if number not in avoided and all(number % factor for factor in range(2, isqrt(number) + 1))
     )
+
+
+def _counting(ids: Any, count: int) -> Any:
+    """A number, or ids of so many rows, the last one of which is led to."""
+    if ids.dim() == 0:
+        return torch.tensor(count)
+    spread = ids * count // (int(ids.max()) + 1)
+    spread[spread.argmax()] = count - 1
+    return spread
 
 
 def _drawn(tensor: Any, sizes: Mapping[int, int], generator: Any, most: Mapping[int, int], uneven: bool) -> Any:

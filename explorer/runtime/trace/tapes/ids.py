@@ -124,10 +124,17 @@ def _picked(step: _Step) -> list[tuple[tuple[int, int], ...]] | None:
 
 
 class Ids:
-    """Makes the ids of maps, and numbers that depend on ids alone, out of a call's inputs."""
+    """Makes the ids of maps, numbers that depend on ids alone, and how many elements sets have, out of a call's
+    inputs."""
 
-    def __init__(self, steps: Sequence[_Step], maps: Mapping[str, tuple[Ref, int | None]]) -> None:
-        self._steps, self._maps = steps, maps
+    def __init__(
+        self,
+        steps: Sequence[_Step],
+        maps: Mapping[str, tuple[Ref, int | None]],
+        counts: Mapping[str, Size | Sum],
+        alike: Sequence[tuple[Size, ...]],
+    ) -> None:
+        self._steps, self._maps, self._counts, self._alike = steps, maps, counts, alike
 
     @cached_property
     def columns(self) -> Mapping[str, Column] | None:
@@ -149,12 +156,10 @@ class Ids:
         return {name: replace(each, along=dim) for name, (each, dim) in columns.items() if each}
 
     def of(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """By map, its ids, and the numbers by their names. Raises ValueError where Python took another branch in the
-        calls that were traced."""
-        if not self._steps:
-            return {name: read(inputs[str(ref.source)], dim) for name, (ref, dim) in self._maps.items()}
+        """By map, its ids, and the numbers and counts by their names. Raises ValueError where Python took another
+        branch in the calls that were traced."""
         results: dict[Ref, Any] = {Ref(name): each for name, each in inputs.items()}
-        device = next((each.device for each in inputs.values()), None)
+        device = next((each.device for each in inputs.values() if each.dim()), None)
         with torch.no_grad():
             for step in self._steps:
                 arguments, named = (_filled(each, results, device) for each in (step.arguments, step.named))
@@ -162,7 +167,19 @@ class Ids:
                 step.hold(returned, _filled(step.must_be, results, device))
                 made = list(tensors_in(returned)) or [returned]
                 results |= {Ref(step.number, place): each for place, each in enumerate(made)}
-        return {name: read(results[ref], dim) for name, (ref, dim) in self._maps.items()}
+        for sizes in self._alike:
+            _hold_alike([_filled(size, results, device) for size in sizes])
+        found = {name: read(results[ref], dim) for name, (ref, dim) in self._maps.items()}
+        return found | {name: torch.tensor(_filled(each, results, device)) for name, each in self._counts.items()}
+
+
+def _hold_alike(sizes: Sequence[int]) -> None:
+    """Raises ValueError where a call has several numbers of what was as many in the example."""
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"arguments that say how many rows there are said the same in the traced example, and say {sizes} here: "
+            "trace again with an example where they differ."
+        )
 
 
 def read(tensor: Any, dim: int | None) -> Any:
@@ -197,11 +214,14 @@ def ids_of(
     tapes: tuple[Tape, Tape],
     inputs: tuple[Mapping[str, Any], Mapping[str, Any]],
     maps: Mapping[str, tuple[Any, int | None]],
+    counts: Mapping[str, tuple[int, int]],
+    counted: Sequence[tuple[int, int]],
 ) -> Ids:
     """How ids are made. `maps` are tensors of the first tape, and the dimension that ids go along; None for numbers, of
-    which all are taken."""
+    which all are taken. `counts` are by name what is to be known too, a number of each tape. `counted` are, in both
+    tapes, the sizes that arguments say by a number, or by the largest of ids."""
     numbers = any(dim is None for _, dim in maps.values())
-    return _Comparison(tapes, inputs, numbers).ids(maps)
+    return _Comparison(tapes, inputs, numbers, counted).ids(maps, counts)
 
 
 class _Comparison:
@@ -209,8 +229,14 @@ class _Comparison:
     `numbers` are asked for."""
 
     def __init__(
-        self, tapes: tuple[Tape, Tape], inputs: tuple[Mapping[str, Any], Mapping[str, Any]], numbers: bool
+        self,
+        tapes: tuple[Tape, Tape],
+        inputs: tuple[Mapping[str, Any], Mapping[str, Any]],
+        numbers: bool,
+        counted: Sequence[tuple[int, int]],
     ) -> None:
+        self._counted = tuple(dict.fromkeys(counted))
+        self._by_ids = {(one - less, other - less) for one, other in counted for less in range(MOST_APART)}
         self._calls = [
             [call for call in tape.calls if not call.floating or (numbers and call.of_ids)] for tape in tapes
         ]
@@ -226,7 +252,9 @@ class _Comparison:
         self._sizes: list[tuple[Size, int, int]] = []
         self._behind = _behind(*tapes)
         for name in inputs[0]:
-            self._measured(Ref(name), inputs[0][name], inputs[1][name])
+            pair = inputs[0][name], inputs[1][name]
+            whole = all(each.dim() == 0 and not each.is_floating_point() for each in pair)
+            self._measured(Ref(name), *(map(int, pair) if whole else pair))
 
     def _measured(self, ref: Ref, one: Any, other: Any) -> None:
         """Learns the sizes of a tensor, or a number, that differ between the tapes."""
@@ -237,15 +265,18 @@ class _Comparison:
         elif isinstance(one, int) and not isinstance(one, bool) and one != other:
             self._sizes.append((Size(ref, None, 0), one, other))
 
-    def ids(self, maps: Mapping[str, tuple[Any, int | None]]) -> Ids:
-        """The steps that make these tensors."""
+    def ids(self, maps: Mapping[str, tuple[Any, int | None]], counts: Mapping[str, tuple[int, int]]) -> Ids:
+        """The steps that make these tensors and counts."""
         steps = [self._step(number, *pair) for number, pair in enumerate(zip(*self._calls, strict=True))]
         found = {}
         for name, (tensor, dim) in maps.items():
             if id(tensor) not in self._refs[0]:
                 raise TraceError("ids come from a tensor that is no input and was not made of one.", reached=-1)
             found[name] = self._refs[0][id(tensor)], dim
+        counted = {name: self._count(*pair) for name, pair in counts.items()}
         needed = {ref.source for ref, _ in found.values()}
+        alike = [tuple(self._alike(*pair)) for pair in self._counted]
+        needed |= {each.of.source for each in _leaves([*counted.values(), *alike])}
         kept = []
         for step in reversed(steps):
             if step.number in needed or step.must_be is not None or step.lengths or self._writes(step.call, needed):
@@ -261,7 +292,25 @@ class _Comparison:
                     "number, and other ids make it another. Leave the choice in the tensors.",
                     step.call.where,
                 )
-        return Ids(kept[::-1], found)
+        return Ids(kept[::-1], found, counted, alike)
+
+    def _alike(self, one: int, other: int) -> Iterator[Size]:
+        """All that says a number of rows which an argument says: rows of inputs, and numbers."""
+        for size, a, b in self._sizes:
+            for plus in range(MOST_APART):
+                if (a + plus, b + plus) == (one, other) and (isinstance(size.of.source, str) or size.dim is None):
+                    yield replace(size, plus=plus)
+
+    def _count(self, one: int, other: int) -> Size | Sum:
+        """How many elements a set has."""
+        found = self._number(one, other)
+        if found is None:
+            raise TraceError(
+                f"how many rows there are in a set of {one} is told by no input: hand the number in as an argument of "
+                "forward, or a tensor with a row for each.",
+                reached=-1,
+            )
+        return found
 
     def _writes(self, call: Call, needed: set[str | int]) -> bool:
         """Whether a call changes memory that one of the needed calls returned."""
@@ -282,9 +331,10 @@ class _Comparison:
                 if isinstance(each, torch.Tensor):
                     refs.setdefault(id(each), Ref(number, place))
         must_be: bool | int | Sum | None = one.returned if isinstance(one.returned, int) else None
+        told = must_be is not None and (one.returned, other.returned) in self._by_ids
         if must_be is not None and must_be != other.returned:
-            must_be = None if isinstance(must_be, bool) else self._sum(one.returned, other.returned)
-        if isinstance(one.returned, int) and must_be is None:
+            must_be = None if told or isinstance(must_be, bool) else self._sum(one.returned, other.returned)
+        if isinstance(one.returned, int) and must_be is None and not told:
             raise TraceError(
                 "Python branches on ids, which go one way in some examples and another in others."
                 if isinstance(one.returned, bool)
@@ -306,15 +356,17 @@ class _Comparison:
             return {name: self._argument(each, other[name], call) for name, each in one.items()}
         if one == other:
             return one
+        return self._number(one, other) or _Unknown(
+            f"{call.operator}: the number {one} comes from the example, and is no size of its inputs."
+        )
+
+    def _number(self, one: Any, other: Any) -> Size | Sum | None:
+        """A number that differs as sizes do; None where it is none of them."""
         for plus in sorted(range(-MOST_APART, MOST_APART + 1), key=abs):
             for size, a, b in self._sizes:
                 if (a + plus, b + plus) == (one, other):
                     return replace(size, plus=plus)
-        return (
-            self._sum(one, other)
-            or self._multiple(one, other)
-            or _Unknown(f"{call.operator}: the number {one} comes from the example, and is no size of its inputs.")
-        )
+        return self._sum(one, other) or self._multiple(one, other)
 
     def _multiple(self, one: Any, other: Any) -> Size | None:
         """A number as a size several times."""

@@ -19,6 +19,7 @@ INDEXES = {
     "index_reduce": 2,
 }
 """Where operators along maps have their ids; `index.Tensor` has a list of them."""
+_SUMS = INDEXES.keys() - {"embedding", "index_select"}
 
 
 def indexing(tape: Tape) -> Iterator[Any]:
@@ -27,6 +28,14 @@ def indexing(tape: Tape) -> Iterator[Any]:
         name = call.operator.replace("_.", ".").removesuffix("_")
         ids = call.arguments[1] if name == "index.Tensor" else call.arguments[INDEXES[name]] if name in INDEXES else []
         yield from tensors_in(ids)
+
+
+def summed_into(tape: Tape) -> Iterator[int]:
+    """How many rows there are that others are summed into by ids, for each of these sums in their order."""
+    for call in tape.calls:
+        name = call.operator.replace("_.", ".").removesuffix("_")
+        if name in _SUMS and call.arguments[0].dim():
+            yield int(call.arguments[0].shape[call.arguments[1]])
 
 
 def picked(tape: Tape, given: Mapping[int, str]) -> dict[Hashable, int]:

@@ -17,6 +17,11 @@ OWN = "each element's own"
 """In the place of a map's name: an element's own number."""
 
 
+def number_of(of: str) -> str:
+    """Under which name, beside ids, it is how many elements a set has."""
+    return f"number of {of}"
+
+
 class Result(NamedTuple):
     """The shape of one of the module's results on the example, and the dimension that its rows are, NO_ROWS where none
     is."""
@@ -29,9 +34,11 @@ class Result(NamedTuple):
 class Written:
     """A text. `ids` says by which name the compiled module takes which map ("" for none), `tensors` which tensors it
     has, and whether they are tables; `results` are in the text's order; `counted` is a tensor with a row for each node,
-    or where there is none `counted_ids` a map with an id; `typed` are sets whose edges or rows are of types that a loop
-    gave them, and `homes` what the sets of rows are of a graph: node or edge; `numbers` are the tensors of what depends
+    or where there is none `counted_ids` a map with an id, and where that is none either ids say how many; `typed` are
+    sets whose edges or rows are of types that a loop gave them, and `homes` what the sets of rows are of a graph: node,
+    edge or group; `numbers` are the tensors of what depends
     on ids alone, with the dimension that their rows are;
+    `counts` are by set of nodes, or of groups of them, the arguments that say how many there are;
     `lines` are, by line of the text, the user's lines that ask for what it computes; `sizes` are, by set that kinds of
     nodes or edges are, the inputs that have its rows, and in which dimension."""
 
@@ -47,6 +54,19 @@ class Written:
     numbers: Mapping[str, int] = field(default_factory=dict)
     counted_ids: str = ""
     sizes: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    counts: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def counted_by_ids(self) -> dict[str, str]:
+        """By set, the arguments for which what ids are made of says how many there are."""
+        told = bool(self.counted or self.counted_ids) or any(isinstance(each, Kinds) for each in self.typed)
+        return {of: name for of, name in self.counts.items() if self.homes[of] == "group" or not told}
+
+    def extents(self, ids: Mapping[str, Any], nodes: int) -> dict[str, int]:
+        """How many nodes there are, and groups of them, as the compiled layer's arguments."""
+        return {
+            name: nodes if self.homes[of] == "node" else int(ids[number_of(of)]) for of, name in self.counts.items()
+        }
 
     @cached_property
     def own(self) -> Mapping[str, bool]:
@@ -107,6 +127,8 @@ class Written:
         for each in self.typed:
             if isinstance(each, Kinds):
                 return each.nodes(lengths)
+        if not self.counted and not self.counted_ids:
+            return int(ids[number_of(next(of for of in self.counts if self.homes[of] == "node"))])
         return len(tensors[self.counted] if self.counted else ids[self.counted_ids])
 
     def given_by_ids(self, ids: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +145,8 @@ class Written:
                 found |= each.made(found, lengths)
             if isinstance(each, Joined | Mixed):
                 found |= each.made(found)
-        edges = next((len(found[of]) for role, of in self.ids.items() if role in ("dst", "src") and of in found), 0)
+        ends = (self.ids.get(role, "") for role in ("g_dst", "g_src", "dst", "src"))
+        edges = next((len(found[of]) for of in ends if of in found), 0)
         for each in self.typed:
             if isinstance(each, Placed):
                 found |= each.made(found, nodes if self.homes[each.of] == "node" else edges)

@@ -1,0 +1,64 @@
+"""Which arguments say how many rows there are that others are summed into, as of the graphs of a batch.
+
+A number of Python's is such a one if, where it is another, there are so many rows, and so are ids of which the largest
+says it, as `batch.max() + 1`. Nothing else of an argument is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from explorer.runtime.trace.tapes.arguments import Arguments
+from explorer.runtime.trace.tapes.examples import redrawn
+from explorer.runtime.trace.tapes.lengths import summed_into
+from explorer.runtime.trace.tapes.recorded import record
+from explorer.runtime.trace.tapes.tape import TraceError
+
+
+def with_counts(
+    module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: set[int]
+) -> tuple[Arguments, dict[str, Any]]:
+    """Arguments and inputs of a call where those that say how many rows there are do so. `fixed` are sizes that no set
+    may have."""
+    candidates = list(_candidates(arguments, inputs))
+    rows = _rows(module, arguments, inputs) if candidates else []
+    made, brought = arguments, dict(inputs)
+    for name, tensor, count in candidates:
+        alone, places = arguments.counting(name, count), [at for at, size in enumerate(rows) if size == count]
+        if places and _says(module, alone, {**inputs, name: tensor}, fixed, places):
+            made, brought[name] = made.counting(name, count), tensor
+    return made, brought
+
+
+def _candidates(arguments: Arguments, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
+    """Arguments that may say a number of rows: each with a tensor in its place, and that number."""
+    for name, each in arguments.held.items():
+        if type(each) is int and each > 0:
+            yield name, torch.tensor(each), each
+    for name, tensor in inputs.items():
+        ids = tensor.dim() == 1 and not tensor.is_floating_point() and tensor.dtype.itemsize > 1  # of as many rows
+        if ids and tensor.numel():
+            yield name, tensor, int(tensor.max()) + 1
+
+
+def _says(module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: set[int], places: list[int]) -> bool:
+    """Whether, in an example where the only one of `counted` is another, as many rows are summed into at some of the
+    places among all sums."""
+    try:
+        example = redrawn(inputs, fixed, 0, arguments.counted)[0]
+        rows = _rows(module, arguments, example.inputs)
+    except TraceError:
+        return False
+    (count,) = arguments.said(example.inputs)
+    return any(rows[at : at + 1] == [count] for at in places)
+
+
+def _rows(module: Any, arguments: Arguments, inputs: Mapping[str, Any]) -> list[int]:
+    """How many rows are summed into, by sum; none where the module cannot be run so."""
+    try:
+        return list(summed_into(record(module, inputs, arguments.call, others=False).tape))
+    except TraceError:
+        return []
