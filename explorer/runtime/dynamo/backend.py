@@ -76,7 +76,7 @@ class Compiled:
             self._refuse(str(error))
             return None
         self._tell(Outcome(self._operators, text=traced.text))
-        self._found.append((piece, traced.module()))
+        self._found.append((piece.for_numbers(args, traced.numbers), traced.module()))
         return self._found[-1]
 
     def _refuse(self, reason: str) -> None:
@@ -87,7 +87,7 @@ class Compiled:
 
 
 def _example(value: Any) -> Any:
-    return value.detach().cpu()
+    return value.detach().cpu() if isinstance(value, torch.Tensor) else value
 
 
 def _called(piece: Piece, replacement: Any, args: Sequence[Any]) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,24 @@ _CHECKS = "_assert_scalar", "_check", "_check_is_size"
 @dataclass(frozen=True, eq=False)
 class Piece:
     """A module of a graph. `inputs` are the places of its arguments among the graph's, `own` those of its
-    parameters and buffers by their names; `fixed` are numbers that it was made for, by place."""
+    parameters and buffers by their names; `fixed` are numbers that it was made for, by place, and `numbers` the names
+    of those that it takes as arguments."""
 
     module: Any
     inputs: tuple[int, ...]
     own: Mapping[str, int]
     fixed: Mapping[int, Any]
+    numbers: Mapping[int, str]
     lines: Mapping[str, str]
 
     def like(self, args: Sequence[Any]) -> bool:
         """Whether a call has the numbers that the module was made for."""
         return all(_number(args[place]) == value for place, value in self.fixed.items())
+
+    def for_numbers(self, args: Sequence[Any], but: Collection[str]) -> Piece:
+        """The same for the numbers of a call, but for those arguments, which may be others."""
+        more = {place: _number(args[place]) for place, name in self.numbers.items() if name not in but}
+        return replace(self, fixed={**self.fixed, **more})
 
     def users_line(self, where: Where | None) -> str:
         """The user's line that an operator of the graph comes from; "" where that is not known."""
@@ -52,6 +59,7 @@ class _Reading:
     inputs: list[int] = field(default_factory=list)
     own: dict[str, int] = field(default_factory=dict)
     fixed: dict[int, Any] = field(default_factory=dict)
+    numbers: dict[int, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=lambda: {"self", "training"})
 
 
@@ -74,7 +82,7 @@ def piece_of(graph_module: Any, args: Sequence[Any]) -> Piece:
     made = fx.GraphModule(module, graph)
     type(module).forward = type(made).forward
     lines = {node.name: _line(node) for node in graph.nodes if node.op != "placeholder"}
-    return Piece(module, tuple(reading.inputs), reading.own, reading.fixed, lines)
+    return Piece(module, tuple(reading.inputs), reading.own, reading.fixed, reading.numbers, lines)
 
 
 def _sizes(nodes: Sequence[Any], args: Sequence[Any]) -> dict[str, tuple[Any, int]]:
@@ -120,6 +128,11 @@ def _read(
         tensor, dim = sizes[symbol]
         with graph.inserting_after(max(tensor, _last_placeholder(graph))):
             _replace(graph, node, graph.call_method("size", (tensor, dim)))
+        return
+    if type(value) is int:
+        node.target = reading.numbers[place] = fresh(name, reading.used)
+        node.type = None
+        reading.inputs.append(place)
         return
     reading.fixed[place] = number = _number(value)
     for user in list(node.users):

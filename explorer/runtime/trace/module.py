@@ -87,8 +87,8 @@ class Binding:
 class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does without PyTorch's sources
     """What `Traced.module` returns. It shares its parameters and buffers with the module that was traced.
 
-    It is called as that one was: tensors in the same places, anything else with the same values. Raises ValueError for
-    calls that the trace is not of."""
+    It is called as that one was: tensors in the same places, anything else but numbers of rows with the same values.
+    Raises ValueError for calls that the trace is not of."""
 
     def __init__(self, original: Any, compiled: Any, binding: Binding) -> None:
         super().__init__()

@@ -45,6 +45,11 @@ class Traced:
     _original: Any
     _binding: Binding
 
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The whole numbers that forward takes which say how many rows there are: other calls may have others."""
+        return self._binding.arguments.numbered
+
     def module(self, *, check_indices: bool = True) -> TracedModule:
         """A replacement of the traced module, which shares its parameters: the same calls, results and gradients. As
         for `Compilation.torch`, `check_indices=False` leaves out the check that ids have rows."""

@@ -208,6 +208,28 @@ def test_a_number_of_python_is_not_kept() -> None:
         same(compiled, module, triples(9))
 
 
+def test_a_number_of_graphs_is_one_trace() -> None:
+    class Read(nn.Module):
+        """A sum over the nodes of each graph of a batch."""
+
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(4, 3)
+
+        def forward(self, x, edges, batch, graphs):
+            h = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]]).tanh()
+            return self.out(torch.zeros(graphs, 4).index_add(0, batch, h))
+
+    module = Read()
+    found, compiled = told(module, *graph(9, 20), torch.arange(9) // 3, 3)
+    for nodes, edges, graphs in ((9, 20, 4), (23, 61, 5), (8, 40, 9)):
+        same(compiled, module, [*graph(nodes, edges, nodes), torch.arange(nodes) % graphs, graphs])
+    assert ["batch.incoming_edges(m)" in each.text for each in found] == [
+        True,
+        True,
+    ]  # rows without gradients, and with
+
+
 def test_ids_without_a_row_are_refused_as_eager_does() -> None:
     module = Score().eval()
     compiled = torch.compile(module, backend=backend, dynamic=True)

@@ -108,6 +108,20 @@ class Gated(nn.Module):
         return torch.zeros_like(x).index_add(0, edge_index[1], message), message, (graph * graph).sum(0)
 
 
+class OfKinds(nn.Module):
+    """Graphs that have a kind each, a sum over all of them, and the source's names for both."""
+
+    def __init__(self):
+        super().__init__()
+        self.kinds, self.convolution = nn.Embedding(5, 4), pyg.GraphConv(4, 4)
+
+    def forward(self, x, edge_index, batch, kind):
+        group_of = self.convolution(x, edge_index).tanh()
+        m = torch.zeros(kind.size(0), 4).index_add(0, batch, group_of) * self.kinds(kind)
+        group = m.mean(0)
+        return group_of + m[batch] + group * group, group
+
+
 class OfTypes(nn.Module):
     """As many relations as the example has graphs."""
 
@@ -155,6 +169,7 @@ MODELS = {
     "attentive": (Attentive, "x edges batch graphs"),
     "normed": (Normed, "x edges batch graphs"),
     "gated": (Gated, "x edges batch graphs"),
+    "kinds of graphs": (OfKinds, "x edges batch kinds"),
     "types": (OfTypes, "x edges batch graphs types"),
     "two sets of edges": (TwoSets, "x edges batch graphs"),
     "without edges": (WithoutEdges, "x batch graphs"),
@@ -173,5 +188,6 @@ def graphs(nodes, count, edges, seed, last=True):
         "types": torch.randint(0, 3, (edges,), generator=generator),
         "rows": torch.randn(count, 4, generator=generator),
         "batch": batch,
+        "kinds": torch.randint(0, 5, (count,), generator=generator),
         "graphs": count,
     }

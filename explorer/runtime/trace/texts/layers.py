@@ -74,7 +74,7 @@ def write_layer(name: str, translation: Translation, mixed: bool) -> Written:
         raise TraceError("a result is no row for each node or edge.")
     called = {of: roles.called[kind] for of, kind in roles.sets.items()}
     sets = {each: called.get(node.set, "") or _table(node, last, roles) for each, node in used.items() if node.set}
-    names = set(used) | {"g"}
+    names = {*used, "g", *roles.names}
     sayer = LayerSayer(last.operands, translation.nodes.names, names, roles)
     stored = _stored(last, roles.within)
     order = [node for node in walk((last,)) if node in stored]

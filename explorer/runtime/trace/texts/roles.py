@@ -25,7 +25,8 @@ class Roles:
     the map from a node to its group, "" where there are none. The rest is what the text says: `header`; `called`,
     `elements` and `loops` by node, edge and group; `leads`, by map, for where it leads from an element; `tables`, by
     map, for the rows that it leads to; `graph` and `batch` for whose edges a loop goes over; `declared`, the lines of
-    maps that no graph has. `ids` are the maps by the names that the compiled layer takes them by."""
+    maps that no graph has; `names`, all that nothing else may be called. `ids` are the maps by the names that the
+    compiled layer takes them by."""
 
     sets: Mapping[str, str]
     ends: Mapping[str, str]
@@ -38,6 +39,7 @@ class Roles:
     called: Mapping[str, str] = field(default_factory=lambda: {"node": "node", "edge": "edge"})
     elements: Mapping[str, str] = field(default_factory=lambda: {"node": "n", "edge": "e"})
     declared: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
 
     def element(self, of: str) -> str:
         """An element of a set of the trace."""
@@ -70,7 +72,7 @@ def roles_of(result: Node, maps: list[Map], homes: set[str], why: str, used: set
     to_nodes = [each for each in maps if leads_to_nodes(each, homes)]
     nodes = {of for each in to_nodes for of in each.codomains if of in homes or not of.startswith("rows of ")}
     within = [each for each in to_nodes if each.domain in nodes]
-    groups = {of for each in within for of in each.codomains} - {each.domain for each in maps}
+    groups = {of for each in within for of in each.codomains} - {each.domain for each in to_nodes}
     summed = {str(node.data[1]) for node in walk((result,)) if node.operator == "reduce"}
     grouped = len(within) == len(groups) == 1 and len(nodes) == 2 and within[0].codomains == groups
     ends = [each for each in to_nodes if not grouped or (each not in within and not groups & each.codomains)]
@@ -148,6 +150,7 @@ def _with_groups(
         called,
         elements,
         tuple(lines),
+        frozenset(taken),
     )
 
 
