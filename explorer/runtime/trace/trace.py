@@ -71,7 +71,7 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     if not compilation.ok:
         reasons = "\n".join(each.render(written.text) for each in compilation.diagnostics)
         raise TraceError(f"the text that was made of it is not one of the language's:\n{reasons}")
-    paths = {each.name: each.place for each in runs[0].given}
+    paths = {each.name: each.place for each in translations[0].given.values()}
     modes = frozenset({modes_of(module), *_same_otherwise(module, arguments, inputs, written)})
     binding = Binding(
         written, ids, arguments, paths, frozenset(runs[0].whole), modes, runs[0].form, tuple(runs[0].results)
