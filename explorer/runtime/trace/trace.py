@@ -17,7 +17,7 @@ from explorer.runtime.trace.check import check
 from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.module import Binding, Modes, TracedModule, modes_of
 from explorer.runtime.trace.tapes.arguments import Arguments
-from explorer.runtime.trace.tapes.examples import DRAWS, Example, redrawn
+from explorer.runtime.trace.tapes.examples import DRAWS, Example, redrawn, rises
 from explorer.runtime.trace.tapes.ids import Ids, ids_of, read
 from explorer.runtime.trace.tapes.lengths import coincide, picked
 from explorer.runtime.trace.tapes.recorded import Recorded, in_mode, place_of, record
@@ -133,9 +133,8 @@ def _agreed(
     """The text that two examples of other sizes agree on."""
     fixed = {size for each in module.state_dict().values() for size in getattr(each, "shape", ())}
     for draw in range(DRAWS):
-        drawn = redrawn(inputs, fixed, draw)
         try:
-            found = [record(module, each.inputs, arguments.call, others=at > 0) for at, each in enumerate(drawn)]
+            drawn, found = _run(module, arguments, inputs, fixed, draw)
         except TraceError:
             if draw:  # ids of more rows than a table may have: the ones before were told apart as far as they can be
                 continue
@@ -157,6 +156,22 @@ def _agreed(
             "there are, or was taken out of a parameter.\n  " + "\n  ".join(changed[2:8])
         )
     return texts[0], runs, translations
+
+
+def _run(
+    module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: set[int], draw: int
+) -> tuple[list[Example], list[Recorded]]:
+    """Two examples and the module's runs on them; where it raises of ids in any order, of those that rise as the
+    example's. Raises the TraceError of the first."""
+    refused: TraceError | None = None
+    for rising in (False, True) if any(map(rises, inputs.values())) else (False,):
+        drawn = redrawn(inputs, fixed, draw, rising)
+        try:
+            return drawn, [record(module, each.inputs, arguments.call, others=at > 0) for at, each in enumerate(drawn)]
+        except TraceError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 def _said(module: Any, runs: list[Recorded], examples: list[Example]) -> tuple[list[Translation], list[Written]]:

@@ -69,6 +69,17 @@ def test_bags_of_one_size_have_the_results_and_gradients_of_the_module(options, 
         hold(module, replacement, drawn(count, size, count))
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_more_ids_than_columns_are_those_that_offsets_tell(mode) -> None:
+    torch.manual_seed(0)
+    module = Bags(mode=mode)
+    found = explorer.trace(module, *drawn(7, 65, 0))
+    assert "for e in n.incoming_edges()" in found.text
+    redraw(module, 3)
+    for count in (13, 4, 1):
+        hold(module, found.module(), drawn(count, 65, count))
+
+
 @pytest.mark.parametrize("padding", [None, 3])
 @pytest.mark.parametrize("size", [1, 3])
 def test_weights_of_rows_have_gradients_too(size, padding) -> None:
@@ -95,14 +106,75 @@ def test_ids_that_are_turned_are_bags_of_the_columns() -> None:
             return self.bags(x.t().contiguous())
 
     torch.manual_seed(0)
-    with pytest.raises(ValueError, match="bags of ids that are not"):  # one bag for all rows of the batch
+    with pytest.raises(ValueError, match="bags are neither"):  # one bag for all rows of the batch
         explorer.trace(Turned(mode="sum"), *drawn(7, 3, 0))
+
+
+class Told(Bags):
+    """Bags of any size, told by where they begin."""
+
+    def forward(self, x, offsets, weights=None):
+        return self.bags(x, offsets, per_sample_weights=weights).sigmoid()
+
+
+def told(ids, bags, seed, weighted=False):
+    """Ids of bags of which some are empty, where these begin, and weights."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(0, ROWS, (ids,), generator=generator)
+    begins = torch.randint(0, ids, (bags,), generator=generator).sort().values
+    begins[0] = 0
+    return (x, begins, torch.randn(ids, generator=generator)) if weighted else (x, begins)
+
+
+@pytest.mark.parametrize(("mode", "weighted"), [("sum", False), ("sum", True), ("mean", False), ("max", False)])
+def test_bags_that_offsets_tell_have_the_results_and_gradients_of_the_module(mode, weighted) -> None:
+    torch.manual_seed(0)
+    module = Told(mode=mode)
+    found = explorer.trace(module, *told(13, 7, 0, weighted))
+    assert "for e in n.incoming_edges()" in found.text
+    redraw(module, 3)
+    replacement = found.module()
+    for ids, bags in ((30, 11), (5, 9), (4, 1)):
+        hold(module, replacement, told(ids, bags, ids, weighted))
+
+
+def test_what_each_bag_is_of_may_come_with_it() -> None:
+    class Beside(Told):
+        def forward(self, x, offsets, features):
+            return (self.bags(x, offsets) * features).sum(-1)
+
+    torch.manual_seed(0)
+    module = Beside(mode="mean")
+    replacement = explorer.trace(module, *told(13, 7, 0), torch.randn(7, 4)).module()
+    redraw(module, 3)
+    for ids, bags in ((30, 11), (5, 9)):
+        hold(module, replacement, (*told(ids, bags, ids), torch.randn(bags, 4)))
+
+
+def test_as_many_ids_as_bags_tell_no_set_from_another() -> None:
+    with pytest.raises(ValueError, match="as many ids as bags: trace with one whose counts differ"):
+        explorer.trace(Told(mode="sum"), *told(7, 7, 0))
+
+
+def test_offsets_that_change_in_place_are_read_anew() -> None:
+    module = Told(mode="sum")
+    replacement = explorer.trace(module, *told(13, 7, 0)).module()
+    x, offsets = told(12, 4, 1)
+    for begins in ([0, 3, 3, 8], [0, 0, 0, 0], [0, 1, 2, 12]):
+        offsets.copy_(torch.tensor(begins))
+        torch.testing.assert_close(replacement(x, offsets), module(x, offsets))
+
+
+@pytest.mark.parametrize("options", [{"padding_idx": 3}, {"include_last_offset": True}], ids=str)
+def test_offsets_of_other_kinds_are_refused(options) -> None:
+    with pytest.raises(ValueError, match="sum them by the bag of each id"):
+        explorer.trace(Told(mode="sum", **options), *told(13, 7, 0))
 
 
 @pytest.mark.parametrize(
     ("options", "size", "why"),
     [
-        ({"mode": "sum"}, 65, "gather the rows and sum them by the bag of each id"),
+        ({"mode": "sum", "padding_idx": 3}, 65, "sum them by the bag of each id"),
         ({"mode": "sum", "scale_grad_by_freq": True}, 3, "scale_grad_by_freq or sparse"),
         ({"mode": "sum", "sparse": True}, 3, "scale_grad_by_freq or sparse"),
         ({"mode": "sum", "max_norm": 1.0}, 3, "embedding_renorm_"),

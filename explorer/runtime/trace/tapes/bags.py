@@ -22,6 +22,11 @@ def are_bags(name: str) -> bool:
     return name in _BAGS
 
 
+def are_plain(args: tuple[Any, ...]) -> bool:
+    """Whether bags have one offset each, and no id is padding."""
+    return not any(args[7:8]) and all(padding < 0 for padding in args[8:9])
+
+
 def rows_of_bags(args: tuple[Any, ...], columns: Columns | None, fixed: bool) -> Any:
     """The ids of bags that are all of one size, `[bags, ids of one]`; None of others. `columns` are the ids before they
     were put one behind another, and `fixed` says that no tensor decides the offsets."""
@@ -51,6 +56,27 @@ def bagged(run: Run, args: tuple[Any, ...], ids: Any) -> Any:
     if padding < 0:
         return _taken(run, rows, mode)
     return _without_padding(run, rows, mode, run(_aten.ne.Scalar, ids, padding))
+
+
+def bagged_by(run: Run, args: tuple[Any, ...], bag: Any, bags: int) -> Any:
+    """What an embedding bag returns, of ids whose `bag` is one of so many. As in PyTorch an empty one is 0."""
+    by_frequency, mode, sparse, weights, *_ = (args[at] if at < len(args) else usual for at, usual in _DEFAULTS.items())
+    rows = run(_aten.embedding.default, args[0], args[1], -1, by_frequency, sparse)
+    if weights is not None:
+        rows = run(_aten.mul.Tensor, rows, run(_aten.unsqueeze.default, weights, -1))
+    empty = run(_aten.new_zeros.default, rows, [bags, rows.shape[1]])
+    if mode == _SUM:
+        return run(_aten.index_add.default, empty, 0, bag, rows)
+    each = run(_aten.expand.default, run(_aten.unsqueeze.default, bag, 1), list(rows.shape))
+    name = "mean" if mode == _MEAN else "amax"
+    return run(_aten.scatter_reduce.two, empty, 0, each, rows, name, include_self=False)
+
+
+def bags_of(run: Run, ids: Any, offsets: Any) -> Any:
+    """The bag of each id: the last that begins before it, or with it."""
+    places = run(_aten.arange.default, len(ids), dtype=offsets.dtype, device=offsets.device)
+    behind = run(_aten.searchsorted.Tensor, offsets, places, right=True)
+    return run(_aten.sub.Tensor, behind, 1)
 
 
 def _taken(run: Run, rows: Any, mode: int) -> Any:

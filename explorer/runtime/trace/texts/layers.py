@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.runtime.trace.joins.joined import Fetched, sources_of
+from explorer.runtime.trace.tapes.examples import set_dim
 from explorer.runtime.trace.tapes.tape import TraceError, Where
 from explorer.runtime.trace.texts.graphs import leads_to_nodes, one_graph
 from explorer.runtime.trace.texts.names import fresh, identifier
@@ -97,7 +98,8 @@ def write_layer(name: str, translation: Translation, mixed: bool) -> Written:
     made = {*translation.numbers, *(name for each in graph.typed if isinstance(each, Fetched) for name in each.rows)}
     of_nodes = [each for each in of_nodes if each not in made]
     by_ids = next((each.name for each in graph.read if roles.sets.get(each.domain) == "node"), "")
-    if not of_nodes and not by_ids:
+    sizes = graph.sizes if of_nodes or by_ids else _by_inputs(translation, roles)
+    if not of_nodes and not by_ids and not sizes:
         raise TraceError("no input has a row for each node, so how many there are is not told.")
     ids = {role: of for of, role in roles.maps.items()}
     ids.setdefault("src", ids.get("dst", ""))
@@ -117,8 +119,22 @@ def write_layer(name: str, translation: Translation, mixed: bool) -> Written:
         numbers=translation.number_dims(
             {*used, *(source for each in graph.typed for sources in sources_of(each).values() for source in sources)}
         ),
-        sizes=graph.sizes,
+        sizes=sizes,
+        counted_set="" if of_nodes or by_ids else next(iter(sizes)),
     )
+
+
+def _by_inputs(translation: Translation, roles: Roles) -> Mapping[str, tuple[tuple[str, int], ...]]:
+    """The set of nodes, with the inputs that have one in each place of a dimension, as where bags begin; nothing where
+    there are none."""
+    (node,) = (of for of, role in roles.sets.items() if role == "node")
+    inputs = [(each, set_dim(each.tensor)) for each in translation.given.values() if each.kind == "input"]
+    places = tuple(
+        (each.place, dim)
+        for each, dim in inputs
+        if dim is not None and translation.set_of_size(each.tensor.shape[dim]) == node
+    )
+    return {node: places} if places else {}
 
 
 def _roles(result: Node, maps: list[Map], homes: set[str], why: str) -> Roles:

@@ -29,9 +29,9 @@ class Result(NamedTuple):
 class Written:
     """A text. `ids` says by which name the compiled module takes which map ("" for none), `tensors` which tensors it
     has, and whether they are tables; `results` are in the text's order; `counted` is a tensor with a row for each node,
-    or where there is none `counted_ids` a map with an id; `typed` are sets whose edges or rows are of types that a loop
-    gave them, and `homes` what the sets of rows are of a graph: node or edge; `numbers` are the tensors of what depends
-    on ids alone, with the dimension that their rows are;
+    or where there is none `counted_ids` a map with an id, or `counted_set` a set of `sizes`; `typed` are sets whose
+    edges or rows are of types that a loop gave them, and `homes` what the sets of rows are of a graph: node or edge;
+    `numbers` are the tensors of what depends on ids alone, with the dimension that their rows are;
     `lines` are, by line of the text, the user's lines that ask for what it computes; `sizes` are, by set that kinds of
     nodes or edges are, the inputs that have its rows, and in which dimension."""
 
@@ -46,6 +46,7 @@ class Written:
     lines: tuple[frozenset[Where], ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     counted_ids: str = ""
+    counted_set: str = ""
     sizes: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
     @cached_property
@@ -107,6 +108,8 @@ class Written:
         for each in self.typed:
             if isinstance(each, Kinds):
                 return each.nodes(lengths)
+        if self.counted_set:
+            return lengths[self.counted_set]
         return len(tensors[self.counted] if self.counted else ids[self.counted_ids])
 
     def given_by_ids(self, ids: Mapping[str, Any]) -> dict[str, Any]:
