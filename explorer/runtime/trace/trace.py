@@ -18,7 +18,7 @@ from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.module import Binding, Modes, TracedModule, modes_of
 from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.counted import with_counts
-from explorer.runtime.trace.tapes.examples import DRAWS, Example, redrawn
+from explorer.runtime.trace.tapes.examples import DRAWS, Example, redrawn, rises
 from explorer.runtime.trace.tapes.ids import Ids, ids_of, read
 from explorer.runtime.trace.tapes.lengths import coincide, picked
 from explorer.runtime.trace.tapes.recorded import Recorded, in_mode, place_of, record
@@ -78,7 +78,7 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     if not compilation.ok:
         reasons = "\n".join(each.render(written.text) for each in compilation.diagnostics)
         raise TraceError(f"the text that was made of it is not one of the language's:\n{reasons}")
-    paths = {each.name: each.place for each in runs[0].given}
+    paths = {each.name: each.place for each in translations[0].given.values()}
     modes = frozenset({modes_of(module), *_same_otherwise(module, arguments, inputs, written)})
     binding = Binding(
         written, ids, arguments, paths, frozenset(runs[0].whole), modes, runs[0].form, tuple(runs[0].results)
@@ -150,9 +150,8 @@ def _agreed(
     """The text that two examples of other sizes agree on."""
     fixed = _fixed(module)
     for draw in range(DRAWS):
-        drawn = redrawn(inputs, fixed, draw, arguments.counted)
         try:
-            found = [record(module, each.inputs, arguments.call, others=at > 0) for at, each in enumerate(drawn)]
+            drawn, found = _run(module, arguments, inputs, fixed, draw)
         except TraceError:
             if draw:  # ids of more rows than a table may have: the ones before were told apart as far as they can be
                 continue
@@ -174,6 +173,22 @@ def _agreed(
             "there are, or was taken out of a parameter.\n  " + "\n  ".join(changed[2:8])
         )
     return texts[0], runs, translations
+
+
+def _run(
+    module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: set[int], draw: int
+) -> tuple[list[Example], list[Recorded]]:
+    """Two examples and the module's runs on them; where it raises of ids in any order, of those that rise as the
+    example's. Raises the TraceError of the first."""
+    refused: TraceError | None = None
+    for rising in (False, True) if any(map(rises, inputs.values())) else (False,):
+        drawn = redrawn(inputs, fixed, draw, arguments.counted, rising)
+        try:
+            return drawn, [record(module, each.inputs, arguments.call, others=at > 0) for at, each in enumerate(drawn)]
+        except TraceError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 def _said(

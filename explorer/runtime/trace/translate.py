@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import isfinite, isinf
 from typing import Any, NoReturn
 
 import torch
 
+from explorer.runtime.trace.operators.context import Entry
 from explorer.runtime.trace.operators.shapes import joined
 from explorer.runtime.trace.operators.table import entry_of
 from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
@@ -94,6 +95,7 @@ class Translation:
         self._stale: set[int] = set()
         self._number_dims: dict[str, int] = {}
         self._is_apart, self._apart = apart, set[int]()  # tensors of floats that ids alone decide
+        self._wholes: dict[str, str] = {}  # by table, its name as a matrix
         self._parts: dict[int, int] = {}  # by tensor, the call that it is one of several results of, which lie apart
         self._call: Call | None = None
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
@@ -144,10 +146,11 @@ class Translation:
 
     def _of_ids(self, call: Call) -> bool:
         """Whether ids decide what a call that reads nothing that was given makes, or the language has no word for what
-        it makes of constants."""
+        it makes of constants, as for infinity."""
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
         decided = any(id(each) in self._apart or not each.is_floating_point() for each in read)
-        return decided or entry_of(call.operator)[0] is None
+        infinite = any(_is_infinite(each) for each in tensors_in(call.returned))
+        return decided or infinite or entry_of(call.operator)[0] is None
 
     def _left_to_ids(self, call: Call) -> None:
         """Leaves a call to what is run again of ids."""
@@ -171,6 +174,8 @@ class Translation:
             maker = self._makers.get(id(each))
             names = assigned_names(maker.where) if maker else ()
             name = identifier(names[0] if len(names) == 1 else "number")
+            if _is_infinite(each):
+                name = "infinity" if float(each) > 0 else "minus_infinity"
             found = fresh(name, {*self.given, *self.numbers})
             self.numbers[found] = Given(found, found, "buffer", each)
         place = over[0] if over else None
@@ -198,7 +203,7 @@ class Translation:
                 f"the line with others. {REACH}",
                 call.where,
             )
-        made = entry(self, call)
+        made = self._said(entry, call)
         if isinstance(made, Pair):
             assert made.shape == tuple(call.returned.shape), f"{made.shape} for {tuple(call.returned.shape)}"
             self._pairs[id(call.returned)] = made
@@ -219,6 +224,46 @@ class Translation:
                 self._values[id(tensor)] = value
                 self._stale.discard(id(tensor))
         self._name(values, call.where)
+
+    def _said(self, entry: Entry, call: Call) -> Any:
+        """What an operator makes; all rows of a table that meet other rows, as those of a batch do, are a matrix."""
+        try:
+            return entry(self, call)
+        except Unsayable:
+            tables = self._tables_of(call)
+            if not tables:
+                raise
+        self._values |= {each: self._whole(value) for each, value in tables.items()}
+        try:
+            return entry(self, call)
+        finally:
+            self._values |= tables
+
+    def _tables_of(self, call: Call) -> dict[int, Value]:
+        """By the identity of a call's tensors, the tables, where it reads rows of another set too."""
+        read = {id(each): self._values.get(id(each)) for each in tensors_in(call.arguments)}
+        known = {each: value for each, value in read.items() if value is not None}
+        if len({value.node.set for value in known.values()} - {""}) < 2:
+            return {}
+        of = {f"rows of {name}" for name in self.tables} - self.homes
+        tables = {each: value for each, value in known.items() if value.node.set in of}
+        if any(value.node.operator != "tensor" for value in tables.values()):
+            raise Unsayable(
+                "all rows of what is computed of a table meet rows that ids gather. Multiply with the parameter itself"
+            )
+        return tables
+
+    def _whole(self, value: Value) -> Value:
+        """A table as a matrix: the same tensor under a second name."""
+        table = self.given[str(value.node.data[0])]
+        name = self._wholes.get(table.name) or fresh(f"all_{table.name}", {*self.given, *self.numbers})
+        self._wholes[table.name] = name
+        self.given[name] = replace(table, name=name)
+        length = table.tensor.shape[0]
+        node = self.nodes.make("tensor", (), (length, *value.node.shape), "", (name,))
+        placed = {SET: 0, REPEATED: REPEATED}
+        dims = tuple(tuple(replace(a, axis=placed.get(a.axis, a.axis + 1)) for a in dim) for dim in value.dims)
+        return Value(node, dims)
 
     def _name(self, values: list[Value | None], where: Where) -> None:
         """The last expressions of a statement have the names of the variables that this assigns."""
@@ -414,6 +459,11 @@ class Translation:
         whole = [realized(self.nodes, each) for each in self.results]
         self.results = tuple(viewed(self.nodes, each, each.shape) for each in whole)
         return self.results
+
+
+def _is_infinite(each: Any) -> bool:
+    """Whether a tensor is one number, which is infinity."""
+    return each.numel() == 1 and each.is_floating_point() and isinf(float(each))
 
 
 def _hold(call: Call, values: list[Value | None]) -> None:

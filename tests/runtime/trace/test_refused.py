@@ -76,7 +76,7 @@ def pairs(m, h, r, t):
 
 
 def one_to_all(m, h, r, t):
-    return (m.entities(h) * m.relations(r)) @ m.entities.weight.T
+    return (m.entities(h) * m.relations(r)) @ m.entities.weight.exp().T
 
 
 def noisy(m, h, r, t):
@@ -117,7 +117,7 @@ REFUSED = {
     keeping_back: ("", "gradient", "entities"),
     changing: ("entities.weight", "outside of forward", "m.entities.weight.mul_(0.5)"),
     pairs: ("mm", "every element of the batch", "m.entities(t).T"),
-    one_to_all: ("mm", "batch|index sets", "m.entities.weight.T"),
+    one_to_all: ("mm", "Multiply with the parameter itself", "m.entities.weight.exp().T"),
     noisy: ("rand", "drawn at random", "torch.rand(h.shape)"),
     averaged: ("mean", "Leave it to the loss", "return scored(m, h, r, t).mean()"),
     and_their_number: ("", "two examples of other sizes", "tensors alone"),

@@ -47,12 +47,23 @@ def sizes_of(tensors: Iterable[Any]) -> set[int]:
     return {size for tensor in tensors for size in _sizes(tensor)}
 
 
+def rises(tensor: Any) -> bool:
+    """Whether a tensor is of whole numbers that begin with 0 and never fall."""
+    ids = not tensor.is_floating_point() and tensor.dim() == 1 and tensor.numel() > 0
+    return ids and int(tensor[0]) == 0 and bool((tensor[1:] >= tensor[:-1]).all())
+
+
 def redrawn(
-    inputs: Mapping[str, Any], fixed: set[int], draw: int = 0, counted: Mapping[str, int] | None = None
+    inputs: Mapping[str, Any],
+    fixed: set[int],
+    draw: int = 0,
+    counted: Mapping[str, int] | None = None,
+    rising: bool = False,
 ) -> list[Example]:
     """Two examples, of no size in common. `fixed` are the sizes that no set may have; each `draw`, below DRAWS, is of
     others, and all but the first have edges between all rows, as many of an input of floats as there are. `counted`
-    are as in Arguments. Raises TraceError."""
+    are as in Arguments. Where ids are to be `rising`, those of one dimension that rise from 0 in the example do, as
+    places where bags begin. Raises TraceError."""
     counted = counted or {}
     static = {size for t in inputs.values() for dim, size in enumerate(t.shape) if dim != set_dim(t)}
     groups = dict.fromkeys([*(size for t in inputs.values() for size in _sizes(t)), *counted.values()])
@@ -74,8 +85,17 @@ def redrawn(
         most = {size: sizes[size] - 1 for size in rows} if draw else {}
         drawn = {name: _drawn(tensor, sizes, generator, most, draw > 0) for name, tensor in inputs.items()}
         drawn |= {name: _counting(drawn[name], sizes[count]) for name, count in counted.items()}
+        if rising:
+            drawn |= {name: _risen(drawn[name], sizes) for name, tensor in inputs.items() if rises(tensor)}
         made.append(Example(drawn, tuple(sizes.values())))
     return made
+
+
+def _risen(tensor: Any, sizes: Mapping[int, int]) -> Any:
+    """Numbers in their order, from 0 to a place that every set has."""
+    risen = tensor.clamp(max=min(sizes.values()) - 1).sort().values
+    risen[0] = 0
+    return risen
 
 
 def _sizes(tensor: Any) -> list[int]:

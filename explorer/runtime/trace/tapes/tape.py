@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, isinf
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +21,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from explorer.runtime.trace.tapes.columns import Columns, columns_of, flattened, gathered, ids_read
+from explorer.runtime.trace.tapes.bags import are_bags, are_plain, bagged, bagged_by, bags_of, rows_of_bags
+from explorer.runtime.trace.tapes.columns import MOST_COLUMNS, Columns, columns_of, flattened, gathered, ids_read
 
 _OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 _MAXIMA = {"aten::amax", "aten::amin", "aten::max", "aten::min", "aten::scatter_reduce", "aten::scatter_reduce_"}
@@ -45,6 +46,12 @@ _TURNED = {
     torch.ops.aten.squeeze_.dim: torch.ops.aten.squeeze.dim,
 }
 """What changes the shape of a tensor in place, as PyTorch's recurrent modules do, and the view that it is."""
+
+_FILLED = {
+    torch.ops.aten.masked_fill.Scalar: torch.ops.aten.masked_fill.Tensor,
+    torch.ops.aten.masked_fill_.Scalar: torch.ops.aten.masked_fill_.Tensor,
+}
+"""What puts a number into the places of a mask, and the same of a tensor of one number."""
 
 PADDING = "is_padding"
 """Beside an embedding's arguments: which of its ids are those of the padding, whose row has no gradient."""
@@ -160,10 +167,8 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         name = func._schema.name
         if floating and name in _INDEXED:
             args = (args[0], [self._as_ids(each) for each in args[1]], *args[2:])
-        if floating and (by := ids_read(name, args)) is not None:
-            columns = self._flat.get(id(by[0])) or columns_of(by[0], self._sizes)
-            if columns is not None:
-                return gathered(lambda each, *of: self.__torch_dispatch__(each, (), of), func, args, columns, by[1])
+        if floating and (made := self._by_others(func, args, where)) is not None:
+            return made
         if floating and name in _NUMBERS:
             raise TraceError(
                 f"{func}: a number is taken out of a tensor of floats, which another input would make another. "
@@ -209,6 +214,43 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         if not floating and (columns := flattened(name, args, returned, self._sizes)) is not None:
             self._flat[id(returned)] = columns
         return returned
+
+    def _by_others(self, func: Any, args: tuple[Any, ...], where: Where) -> Any:
+        """What an operator returns that the tape has as others; None of any that it has as it is."""
+        name = func._schema.name
+        if are_bags(name):
+            return self._bagged(func, args, where)
+        if func in _FILLED and isinf(args[2]):  # which a text has no number for, but a tensor may hold
+            number = {"dtype": args[0].dtype, "device": args[0].device}
+            filled = self.__torch_dispatch__(torch.ops.aten.full.default, (), ([], args[2]), number)
+            return self.__torch_dispatch__(_FILLED[func], (), (*args[:2], filled))
+        by = ids_read(name, args)
+        columns = None if by is None else self._flat.get(id(by[0])) or columns_of(by[0], self._sizes)
+        if by is None or columns is None:
+            return None
+        return gathered(lambda each, *of: self.__torch_dispatch__(each, (), of), func, args, columns, by[1])
+
+    def _bagged(self, func: Any, args: tuple[Any, ...], where: Where) -> Any:
+        """What an embedding bag returns, its rows by the operators that it is made of."""
+
+        def run(each: Any, *of: Any, **named: Any) -> Any:
+            return self.__torch_dispatch__(each, (), of, named)
+
+        ids = rows_of_bags(args, self._flat.get(id(args[1])), fixed=id(args[2]) in constants(self))
+        if ids is not None:
+            made = bagged(run, args, ids)
+        elif len(args[1]) == len(args[2]):
+            raise TraceError(f"{func}: the example has as many ids as bags: trace with one whose counts differ.", where)
+        elif len(args[2]) in self._sizes and are_plain(args):
+            made = bagged_by(run, args, bags_of(run, args[1], args[2]), len(args[2]))
+        else:
+            raise TraceError(
+                f"{func}: bags are neither [bags, ids of one], of {MOST_COLUMNS} ids or fewer, nor told by offsets, "
+                "one for each bag and no last one, without padding. Hand in such offsets, or gather the rows and sum "
+                "them by the bag of each id, as index_add of embedding(ids) does.",
+                where,
+            )
+        return made, *func(*args)[1:]
 
     def _turned(self, func: Any, args: tuple[Any, ...]) -> Any:
         """Changes the shape of a tensor in place: it is a view of what it was, which calls so far are of."""
