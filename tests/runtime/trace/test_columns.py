@@ -89,3 +89,29 @@ def test_ids_that_nothing_reads_are_made_once_for_a_length() -> None:
         before = traced._unread
         torch.testing.assert_close(traced(user, item), module(user, item))
         assert (traced._unread is before) == (before is not None and len(before) == count)
+
+
+class ByDegree(nn.Module):
+    """A weight by how many edges lead into a node, which are counted in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.ModuleList(nn.Linear(D, D, bias=False) for _ in range(3))
+
+    def forward(self, x: Any, edges: Any) -> Any:
+        degree = torch.zeros(len(x), dtype=torch.long)
+        degree.scatter_add_(0, edges[1], torch.ones_like(edges[1]))
+        degree, summed = degree.clamp(max=2), torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+        made = torch.zeros_like(x)
+        for count, weight in enumerate(self.weights):
+            nodes = (degree == count).nonzero().view(-1)
+            made = made.index_copy(0, nodes, weight(summed.index_select(0, nodes)))
+        return made
+
+
+def test_what_is_counted_in_place_is_no_constant_of_the_source() -> None:
+    module = ByDegree()
+    traced = explorer.trace(module, torch.randn(50, D), torch.randint(0, 50, (2, 90))).module()
+    for nodes in (30, 71):
+        x, edges = torch.randn(nodes, D), torch.randint(0, nodes, (2, 2 * nodes))
+        torch.testing.assert_close(traced(x, edges), module(x, edges), rtol=1e-5, atol=1e-5)

@@ -308,15 +308,16 @@ class Unseen(TorchFunctionMode):  # type: ignore[misc]
 
 
 def constants(tape: Tape) -> set[int]:
-    """The whole numbers that Python brought, by identity, and what was made of these alone, or of no tensor."""
+    """The whole numbers that Python brought, by identity, and what was made of these alone, or of no tensor; but for
+    those that lie where something is written, and what is made of them."""
     found = set[int]()
+    written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
     for call in tape.calls:
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
         fresh = call.operator in ("lift_fresh", "lift_fresh_copy") and not tape.given(read[0])
         if not call.floating and not call.in_place and (fresh or all(id(each) in found for each in read)):
-            found |= {id(each) for each in tensors_in(call.returned)}
-    written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
-    return found - {id(each) for memory in written for each in tape.kept_at(memory)}
+            found |= {id(t) for t in tensors_in(call.returned) if t.untyped_storage().data_ptr() not in written}
+    return found
 
 
 def _short(function: Any) -> str:
