@@ -310,7 +310,7 @@ def _as_one_graph(case: Case, model: Any, _: Any, batches: Sequence[Batch]) -> S
         for each in state.values():
             each.zero_()
 
-    def replayed(batch: Batch) -> Any:
+    def replayed(batch: Batch, _: Any = step) -> Any:  # which holds what the graph reads, writes and launches
         for name, each in batch.items():
             given[name].copy_(each)
         graph.replay()

@@ -68,7 +68,7 @@ def test_table_5_takes_each_setting_of_each_graph(
 
 def test_graphs_for_which_no_time_is_left_are_named(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timed_rows, "SECONDS", -1.0)
-    table = by_setting.speed_ups("rgat", {}, {"U": {}}, False, {"aifb": {}, "mag": {}})
+    table = by_setting.speed_ups("rgat", {}, {"U": {}}, False, {"aifb": {}, "mag": {}}, {"aifb": "U", "mag": "U"})
     assert not table.rows
     assert "Left out, after -1 s: aifb; mag." in table.note
 

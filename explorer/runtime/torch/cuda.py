@@ -208,9 +208,8 @@ class OnCuda:
             made = _made(plan, device)
             arena = self._arena(plan, bound.sizes, device)
             addresses += [address_of(name, tensor) for name, tensor in made.items()]
-            if arena is not None:
-                first = arena.data_ptr()
-                addresses += [first + offset for offset in plan.offsets.values()]
+            first = 0 if arena is None else arena.data_ptr()
+            addresses += [first + offset for offset in plan.offsets.values()]
             plan.launch([addresses[place] for place in bound.places], stream)
         return made, arena
 
