@@ -3,6 +3,7 @@ given: of ids and tensors, of what one phase leaves for the next, and of what is
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
@@ -164,3 +165,36 @@ def test_a_training_on_one_graph_is_eagers(repeats: Any) -> None:
     found = trained(lambda own, x: made(src, dst, x=x, **own).square().mean(), tensors, batches)
     assert repeats.count == STEPS - 1
     torch.testing.assert_close(found, trained(meant, tensors, batches), rtol=1e-4, atol=1e-4)
+
+
+def repeating(repeats: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
+    """A module whose calls are repeated already, and what it means."""
+    made = explorer.compile(TRANSE, on_demand=True).torch(entity=ENTITIES, relation=RELATIONS)
+    for _ in range(4):
+        made(*triples().unbind(1)).sum().backward()
+    assert repeats.count == 2
+    return made, lambda module, batch: transe({"E": module.E, "R": module.R}, batch)
+
+
+def test_copies_begin_anew_and_calls_may_overlap(repeats: Any) -> None:
+    made, meant = repeating(repeats)
+    other = copy.deepcopy(made)
+    with torch.no_grad():
+        other.E.add_(1.0)
+    for _ in range(3):
+        batch = triples()
+        for module in (made, other):
+            torch.testing.assert_close(module(*batch.unbind(1)).mean(), meant(module, batch))
+    first, second, leaves = triples(), triples(), [made.E, made.R]
+    both = made(*first.unbind(1)).mean() + 2 * made(*second.unbind(1)).mean()
+    want = torch.autograd.grad(meant(made, first) + 2 * meant(made, second), leaves)
+    for _ in range(2):
+        torch.testing.assert_close(torch.autograd.grad(both, leaves, retain_graph=True), want)
+
+
+def test_a_batch_of_nothing_has_gradients_of_zero(repeats: Any) -> None:
+    made, _ = repeating(repeats)
+    for _ in range(4):
+        result = made(*triples()[:0].unbind(1))
+        assert result.shape == (0,)
+        assert not any(each.any() for each in torch.autograd.grad(result.sum(), [made.E, made.R]))
