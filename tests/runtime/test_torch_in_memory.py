@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which th
 from explorer.runtime.torch import cuda as torch_cuda  # noqa: E402
 from explorer.runtime.torch import device_ids, repeated, structure  # noqa: E402
 from explorer.runtime.torch import module as torch_module  # noqa: E402
+from tests.runtime.test_torch_repeated import ATTENDED, attended  # noqa: E402
 
 ENTITIES, RELATIONS, BATCH, STEPS = 30, 5, 24, 6
 RESCAL = """
@@ -31,20 +32,6 @@ TRANSE = """
 score TransE(h: entity, r: relation, t: entity, a: entity, b: entity):
     param E[entity, 12], R[relation, 12]
     return relu(1 + norm(E[h] + R[r] - E[t], 1) - norm(E[a] + R[r] - E[b], 1))
-"""
-ATTENDED = """
-dim F = 8
-layer Attended(g: graph):
-    input x[node, F]
-    param W[F, F], a[F]
-    for n in g.nodes():
-        n["z"] = n.x @ W
-    for e in g.edges():
-        e["w"] = leaky_relu(dot(e.src["z"], a) + dot(e.dst["z"], a))
-    edge_softmax(g, "w")
-    for n in g.dst_nodes():
-        n["h"] = sum(e["w"] * e.src["z"] for e in n.incoming_edges())
-    return n["h"]
 """
 
 
@@ -151,20 +138,14 @@ def test_a_training_by_repeated_calls_is_eagers(text: str, meant: Any, shapes: A
 
 def test_a_training_on_one_graph_is_eagers(repeats: Any) -> None:
     torch.manual_seed(0)
-    tensors = {"W": torch.randn(8, 8), "a": torch.randn(8)}
+    tensors = {"W": torch.randn(4, 4), "a": torch.randn(4)}
     src, dst = torch.randint(0, 20, (60,)), torch.randint(0, 20, (60,))
-    batches = [torch.randn(20, 8) for _ in range(STEPS)]
+    batches = [torch.randn(20, 4) for _ in range(STEPS)]
     made = explorer.compile(ATTENDED, on_demand=True).torch()
-
-    def meant(own: dict[str, Any], x: Any) -> Any:
-        z = x @ own["W"]
-        weight = torch.nn.functional.leaky_relu((z[src] + z[dst]) @ own["a"], 0.01).exp()
-        total = torch.zeros(20).index_add(0, dst, weight)
-        return torch.zeros(20, 8).index_add(0, dst, (weight / total[dst])[:, None] * z[src]).square().mean()
-
     found = trained(lambda own, x: made(src, dst, x=x, **own).square().mean(), tensors, batches)
     assert repeats.count == STEPS - 1
-    torch.testing.assert_close(found, trained(meant, tensors, batches), rtol=1e-4, atol=1e-4)
+    meant = trained(lambda own, x: attended(x, src=src, dst=dst, **own).square().mean(), tensors, batches)
+    torch.testing.assert_close(found, meant, rtol=1e-4, atol=1e-4)
 
 
 def repeating(repeats: Any) -> tuple[Any, Callable[[Any, Any], Any]]:
