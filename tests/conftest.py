@@ -87,6 +87,14 @@ def _machine_code_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _drawn_alike() -> None:
+    """A test draws what it draws alone, whichever tests the worker ran before it; where one imports PyTorch itself,
+    it has the seed that PyTorch begins with."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(0)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` rewrites the expected texts instead of comparing with them."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the texts under tests/golden")

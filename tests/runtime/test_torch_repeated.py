@@ -235,11 +235,18 @@ def on_structures(calls: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def attended(x: Any, W: Any, a: Any, src: Any, dst: Any) -> Any:
+    x, W, a = x.double(), W.double(), a.double()
     z = x @ W
     score = torch.nn.functional.leaky_relu((z[src] * a).sum(1) + (z[dst] * a).sum(1), 0.01)
     weight = score.exp()
-    total = torch.zeros(len(x)).index_add(0, dst, weight)
-    return torch.zeros_like(z).index_add(0, dst, (weight / total[dst])[:, None] * z[src])
+    total = torch.zeros(len(x), dtype=torch.float64).index_add(0, dst, weight)
+    return torch.zeros_like(z).index_add(0, dst, (weight / total[dst])[:, None] * z[src]).float()
+
+
+def of_attended(trains: bool = True) -> tuple[Any, Any, Any]:
+    """`x`, `W` and `a` whose scores stay near 1, so that no softmax loses float32's places."""
+    x, W, a = torch.randn(7, 4), torch.randn(4, 4) / 2, torch.randn(4) / 2
+    return x, W.requires_grad_(trains), a.requires_grad_(trains)
 
 
 def test_a_layer_on_the_same_graph_is_repeated_with_other_tensors(on_structures: Any) -> None:
@@ -248,7 +255,7 @@ def test_a_layer_on_the_same_graph_is_repeated_with_other_tensors(on_structures:
     for number in range(6):
         if number == 4:
             dst[3] = (dst[3] + 1) % 7  # another graph
-        x, W, a = torch.randn(7, 4), torch.randn(4, 4, requires_grad=True), torch.randn(4, requires_grad=True)
+        x, W, a = of_attended()
         result, want = made(src, dst, x=x, W=W, a=a), attended(x, W, a, src, dst)
         torch.testing.assert_close(result, want)
         weight = torch.randn(7, 4)
@@ -264,7 +271,7 @@ def test_modules_that_share_a_structure_are_repeated_apart(on_structures: Any) -
     graph = first.prepare(src, dst, num_nodes=7)
     for number in range(12):
         made = (first, second)[number % 2]
-        x, W, a = torch.randn(7, 4), torch.randn(4, 4), torch.randn(4, requires_grad=number % 4 < 2)
+        x, W, a = of_attended(trains=number % 4 < 2)
         torch.testing.assert_close(made(graph, x=x, W=W, a=a), attended(x, W, a, src, dst))
     assert len(on_structures) == 8
     assert len({*map(id, on_structures)}) == 4
