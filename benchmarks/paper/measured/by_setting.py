@@ -113,7 +113,7 @@ def by_dimension(layers: Mapping[str, Callable[[int], Mapping[str, int]]], data:
 
 def sparse_times(model: str, size: int, settings: Mapping[str, on_gpu.Options]) -> on_gpu.Measured:
     """Times of SpMM or SDDMM on arxiv's counts with degrees of a power law, by setting; of SpMM cuSPARSE's too."""
-    from benchmarks._gpu_rows import MatrixRow
+    from benchmarks.gpu_suite.rows import MatrixRow
 
     row = MatrixRow(name=model, model=model, nodes=169_343, nonzeros=1_166_243, size=size)
     problem = row.problem(on_gpu.DEVICE, "")
@@ -162,7 +162,7 @@ def rows_times() -> Table:
     """Hector's §4.4: what cuBLAS makes a second of rows times a matrix of 64 by 64, by how many rows there are."""
     import torch
 
-    from benchmarks._gpu_rows import TOLERANCES
+    from benchmarks.gpu_suite.rows import TOLERANCES
 
     on_gpu.give_back()
     columns, size = ("ms", "TFLOP/s"), 64

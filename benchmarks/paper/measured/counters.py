@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from benchmarks._ncu import Failed, NoCounters, find_ncu, run, version_of
-from benchmarks._ncu_counters import Kernel, count, error_of, joined, rows_of
+from benchmarks.profiling.counters import Kernel, count, error_of, joined, rows_of
+from benchmarks.profiling.ncu import Failed, NoCounters, find_ncu, run, version_of
 from explorer.checkout import CHECKOUT
 
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.profiler import record_function
 
-from benchmarks.paper.measured.embedding_lookups import Bags, Blocks, Facts, Lookup, Sums
+from benchmarks.paper.measured.ember.lookups import Bags, Blocks, Facts, Lookup, Sums
 from explorer.runtime.data.attention import TOKENS
 from explorer.runtime.data.matrices import MATRIX_PRESETS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks._recorded_spaces import ZIPF, Input, Made
+from benchmarks.tuning.spaces import ZIPF, Input, Made
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ LEAST, MOST = "least of all", "most of all"
 
 def times_table(models: Sequence[Any] | None = None) -> Table:
     """Of each model's forward pass the share of its kernels' time, by what they do."""
-    from benchmarks.paper.measured.embedding_models import EMBEDDING, MODELS
+    from benchmarks.paper.measured.ember.models import EMBEDDING, MODELS
 
     kinds, found = (EMBEDDING, GEMM, VECTOR, SCALAR, OTHER), MeasuredRows()
     columns = (*(f"{kind}, %" for kind in kinds), "kernels, ms")
@@ -81,7 +81,7 @@ def spent(forward: Callable[[], Any]) -> dict[str, float]:
 
 def by_kind(events: Iterable[Any]) -> dict[str, float]:
     """Microseconds of the kernels that a profile's operators launched, by what they do."""
-    from benchmarks.paper.measured.embedding_models import EMBEDDING
+    from benchmarks.paper.measured.ember.models import EMBEDDING
 
     found: dict[str, float] = {}
     for event in events:
@@ -111,7 +111,7 @@ def kind_of(kernel: str, operators: set[str]) -> str:
 def roofline_table(lookups: Sequence[Any] | None = None) -> Table:
     """Of each model's embedding operation its intensity, what PyTorch and ours compute a second, and the share of the
     device's bandwidth that they use."""
-    from benchmarks.paper.measured.embedding_models import MODELS
+    from benchmarks.paper.measured.ember.models import MODELS
 
     used = _used("PyTorch"), _used("ours")
     columns = ("FLOP/B", "PyTorch, TFLOP/s", "ours, TFLOP/s", *used, "MB", "PyTorch, ms", "ours, ms")

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks._gpu_inputs import power_law
-from benchmarks._gpu_rows import CHECKED, POPULAR_BYTES, Problem, Row, largest_error
+from benchmarks.gpu_suite.inputs import power_law
+from benchmarks.gpu_suite.rows import CHECKED, POPULAR_BYTES, Problem, Row, largest_error
 from explorer.runtime.data.attention import EACH, attended
 from explorer.runtime.data.triples import HEAD_SKEW, RELATION_SKEW, TAIL_SKEW
 from explorer.runtime.torch.programs import TensorProgram

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks._ncu_counters import DRAM, L2, REACHED, TIME, Json, Kernel, by_time, total_ms
+from benchmarks.profiling.counters import DRAM, L2, REACHED, TIME, Json, Kernel, by_time, total_ms
 
 OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 RESOURCES: Mapping[str, str] = {

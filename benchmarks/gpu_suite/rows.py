@@ -15,9 +15,8 @@ import numpy as np
 import torch
 
 import explorer
-from benchmarks import _gpu_libraries as libraries
-from benchmarks import _gpu_peers as peers
-from benchmarks._gpu_inputs import EXAMPLES, away_from_corners, drawn, knowledge_graph, power_law, relational_graph
+from benchmarks.gpu_suite import libraries, peers
+from benchmarks.gpu_suite.inputs import EXAMPLES, away_from_corners, drawn, knowledge_graph, power_law, relational_graph
 from explorer.compiler.options import Options
 from explorer.runtime.data.graphs import graph_counts
 from explorer.runtime.encode.layers import upstream_names

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from benchmarks import _gpu_measuring as measuring
-from benchmarks._gpu_rows import Problem
-from benchmarks._gpu_timing import first_line, give_back
+from benchmarks.gpu_suite import measuring
+from benchmarks.gpu_suite.rows import Problem
+from benchmarks.timing.device import first_line, give_back
 from explorer.compiler.to_json import kernels_of
 from explorer.runtime.targets.gpu.device import cupy_module
 from explorer.runtime.targets.gpu.program import BoundProgram

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks._gpu_rows import Problem, Row
-from benchmarks._gpu_timing import Clock, Samples, called_within, first_line, give_back, measure_ceilings
+from benchmarks.gpu_suite.rows import Problem, Row
+from benchmarks.timing.device import Clock, Samples, called_within, first_line, give_back, measure_ceilings
 from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.codegen.text import Code
 from explorer.runtime.encode.ops import Sets

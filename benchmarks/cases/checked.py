@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 
 import explorer
+from explorer.checkout import CHECKOUT
 from explorer.compiler.schedule.gemm.strategy import LEAST_COLUMNS
 from explorer.compiler.schedule.gemm.tiling import VECTOR
 
-CHECKOUT = Path(__file__).resolve().parents[1]
 ZOO = CHECKOUT.parent / "shared" / "zoo" / "models"
 """Models from the literature that no example has, where they are beside the project."""
 LAYER_SIZES = (1, 33, 64)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._recorded_spaces import Input, RecordedSpace
+from benchmarks.tuning.spaces import Input, RecordedSpace
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.decisions import Value
 from explorer.runtime.run import set_up

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks._ncu import COMPLAINT, Failed, NoCounters, end_of, run
+from benchmarks.profiling.ncu import COMPLAINT, Failed, NoCounters, end_of, run
 from explorer.checkout import CHECKOUT
 
 TIME, IPC = "gpu__time_duration.sum", "sm__inst_executed.avg.per_cycle_active"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 import explorer
-from benchmarks import _gpu_peers as peers
+from benchmarks.gpu_suite import peers
+from explorer.checkout import CHECKOUT
 from explorer.compiler.ir.graph import Graph
 from explorer.runtime.data.graphs import load_graph, with_inverses
 from explorer.runtime.data.triples import Triples, load_triples
 from explorer.runtime.torch.structure import Structure, prepare
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = CHECKOUT / "examples"
 CORNERS = frozenset({"relu", "leaky_relu", "abs"})
 """PyTorch's functions with a corner at 0, where their slope jumps."""
 ROUNDINGS = 8.0

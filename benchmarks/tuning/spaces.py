@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from explorer.checkout import CHECKOUT
 from explorer.compiler.decisions import Value
 
-CHECKOUT = Path(__file__).resolve().parents[1]
 ZIPF = 0.8
 """How skewed generated columns and ids are: the k-th busiest as likely as k ** -ZIPF."""
 

@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from explorer.checkout import CHECKOUT
 from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.parameters import LINE_WORDS, MachineParameters
@@ -27,7 +27,7 @@ from explorer.runtime.run import RunRequest, compile_request
 from explorer.runtime.runs.simulate import GENERAL, VECTORISED, decoupled
 from explorer.runtime.targets import dae
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "embedding" / "spmm.emb"
+EXAMPLE = CHECKOUT / "examples" / "embedding" / "spmm.emb"
 WIDTH = 256
 COLUMNS = 32_768
 """So that the table, of 32 MiB, is far larger than the caches and the pages that are known."""
