@@ -240,7 +240,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 found = narrowed(ids, rows if self.check_indices else None)
                 if found is not None:  # or all is looked at, to say what is wrong
                     maps, checked = found
-                    if checked is not None and like not in self._repeated:
+                    if like not in self._repeated and self._leads_to and repeats_on(structure.device):
                         self._repeated[like] = self._batches(ids, rows, counts, tensors)
                     for name, sharing in self._sharing.items():
                         maps[name] = each_fact(maps[name], counts["batch"], sharing)
@@ -280,7 +280,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         """What calls of a score like this one have in common, on a GPU; None where they go the usual way."""
         needed = self._needed(tensors)
         program = None if self._sharing else self._program_of(needed)
-        return Batches.of(program, ids, rows, counts, needed) if program else None
+        return Batches.of(program, ids, rows, counts, needed, self.check_indices) if program else None
 
     def _program_of(self, tensors: Mapping[str, Tensor]) -> TensorProgram | None:
         """The program of a call with these tensors, None where it has gradients that there are not."""

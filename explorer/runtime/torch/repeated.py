@@ -62,6 +62,7 @@ class Batches:
 
     common: Repeated
     layout: Layout
+    checks: bool
 
     @classmethod
     def of(
@@ -71,22 +72,23 @@ class Batches:
         rows: Mapping[str, int],
         counts: Mapping[str, int],
         tensors: Mapping[str, Tensor],
+        checks: bool,
     ) -> Batches | None:
-        """Those like one with these ids, for which there are so many `rows` each. None where kernels read what is made
-        of ids, or look at a batch before."""
+        """Those like one with these ids, for which there are so many `rows` each, which they are held to if it
+        `checks`. None where kernels read what is made of ids, or look at a batch before."""
         device = next(iter(ids.values())).device
         executor = program.executor(device)
         if not isinstance(executor, OnCuda) or executor.phases.once.launches:
             return None
         common = Repeated.of(executor, device, [*ids], [*tensors], program.extents(counts), program.grad)
         layout = Layout.of([readable(each) for each in ids.values()], [rows[name] for name in ids])
-        return cls(common, layout) if common else None
+        return cls(common, layout, checks) if common else None
 
     def call(self, ids: Mapping[str, Tensor]) -> RepeatedCall:
         """A call with other ids, which are checked while all else is queued. Raises DeviceFault."""
         given, device = [readable(each) for each in ids.values()], self.common.device
         with current(device) as stream:
-            memory, checked = device_ids(device.index).narrow_as(self.layout, given, stream)
+            memory, checked = device_ids(device.index).narrow_as(self.layout, given, stream, self.checks)
         first = memory.data_ptr()
         return RepeatedCall(self.common, [first + ID_BYTES * start for *_, start in self.layout.maps], memory, checked)
 
