@@ -436,10 +436,14 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
         tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=False))  # raises where one was changed in place
         gradients = ctx.call.gradients(ctx.frozen, ctx.run, tensors, upstreams)
-        # Summed in float32, and rounded once: a gradient has the type of its tensor.
-        rounded = {n: ctx.module.pad(n, gradient.to(tensors[n].dtype)) for n, gradient in gradients.items()}
+        rounded = {n: ctx.module.pad(n, _rounded(each, tensors[n].dtype)) for n, each in gradients.items()}
         wanted = zip(ctx.names, ctx.needs_input_grad[3:], strict=True)
         return (None, None, None, *(rounded.get(name) if needed else None for name, needed in wanted))
+
+
+def _rounded(gradient: Tensor, dtype: Any) -> Tensor:
+    """A gradient in the type of its tensor: summed in float32, and rounded once."""
+    return gradient if gradient.dtype == dtype else gradient.to(dtype)
 
 
 def _kind(each: Any) -> tuple[Any, ...]:
