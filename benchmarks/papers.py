@@ -1,9 +1,9 @@
 """Figures and tables of the papers, ours beside the published numbers; where there is a GPU, those that are of one too.
 
-`explorer bench papers [cuke|hector|gsparse|ember [FIGURE ...]] [--json] [--html FILE]`. Every figure says whether it
-was counted, simulated or measured; published numbers stand in brackets, with the reason where ours differ. What needs a
-GPU that is not here, or the authors' machine, says so and is left out. All figures take some minutes; `--list` names
-them.
+`explorer bench papers [cuke|hector|gsparse|ember ...] [FIGURE ...] [--json] [--html FILE]`. Every figure says whether
+it was counted, simulated or measured; published numbers stand in brackets, with the reason where ours differ. What
+needs a GPU that is not here, or the authors' machine, says so and is left out; for what is measured all programs are
+compiled first, side by side. All figures take some minutes; `--list` names them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 
 from benchmarks.gpu import missing_gpu
 from benchmarks.paper import cuke, ember, gsparse, hector
 from benchmarks.paper.figure import Figure, Paper, Table, as_json, as_text
 from benchmarks.paper.measured import rows
+from benchmarks.paper.measured.ahead import compile_all
 from benchmarks.paper.page import page
 from explorer.runtime.data.triples import InputError
 
@@ -31,8 +33,8 @@ PAPERS = {paper.name: paper for paper in (cuke.PAPER, hector.PAPER, gsparse.PAPE
 def main(argv: Sequence[str]) -> int:
     """Prints every figure as soon as it is made, or with --json one object; status 1 where a result is wrong."""
     parser = argparse.ArgumentParser(prog="explorer bench papers", description=__doc__)
-    parser.add_argument("paper", nargs="?", choices=sorted(PAPERS), help="one paper; default all")
-    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="of that paper, as in fig8 table5; default all")
+    told = f"papers, of {', '.join(PAPERS)}, and figures of them, as in `cuke fig8 table5`; default all of all"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=told)
     parser.add_argument("--list", action="store_true", help="name the figures, and make none")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write one page with charts, which needs no network")
@@ -47,16 +49,21 @@ def main(argv: Sequence[str]) -> int:
             cuke.use_files(arguments.data)
         except InputError as error:
             parser.error(str(error))
-    chosen = [PAPERS[arguments.paper]] if arguments.paper else list(PAPERS.values())
+    named = [name for name in arguments.names if name in PAPERS] or list(PAPERS)
+    chosen = [PAPERS[name] for name in dict.fromkeys(named)]
     known = [figure.name for paper in chosen for figure in paper.figures]
-    if wrong := [name for name in arguments.figures if name not in known]:
-        parser.error(f"no figure {', '.join(wrong)} of {arguments.paper}: there are {', '.join(known)}")
+    figures = [name for name in arguments.names if name not in PAPERS] or known
+    if wrong := [name for name in figures if name not in known]:
+        parser.error(f"no paper or figure {', '.join(wrong)} of {', '.join(named)}: there are {', '.join(known)}")
     if arguments.list:
         print(
             "\n".join(f"{paper.name:8} {figure.name:8} {figure.title}" for paper in chosen for figure in paper.figures)
         )
         return 0
-    made = [(paper, _make(paper, arguments.figures, quiet=arguments.json)) for paper in chosen]
+    if not missing_gpu():
+        asked = [figure for paper in chosen for figure in paper.figures if figure.name in figures]
+        compile_all([each for figure in asked for each in figure.ahead()], _tell_compiled)
+    made = [(paper, _make(paper, figures, quiet=arguments.json)) for paper in chosen]
     date = datetime.now(UTC).date().isoformat()
     if arguments.json:
         whole = {paper.name: [as_json(figure, table) for figure, table in figures] for paper, figures in made}
@@ -68,16 +75,25 @@ def main(argv: Sequence[str]) -> int:
     return int(wrong or any(figure.needs.startswith(FAILED) for figure, _ in found))
 
 
+def _tell_compiled(done: int, of: int) -> None:
+    """Says how far the programs are, in a line that is written again where there is a terminal, or else at the end."""
+    if sys.stderr.isatty() or done == of:
+        end = "" if done < of else "\n"
+        print(f"\rcompiled {done} of {of} programs, which are measured then", end=end, file=sys.stderr, flush=True)
+
+
 def _make(paper: Paper, names: Sequence[str], *, quiet: bool) -> list[tuple[Figure, Table | None]]:
     """A paper's figures, or those named, each printed as it comes."""
     made = []
     if not quiet:
         print(f"==== {paper.title} ====\n", flush=True)
     for figure in paper.figures:
-        if names and figure.name not in names:
+        if figure.name not in names:
             continue
+        began = monotonic()
         figure, table = _made(figure)
         made.append((figure, table))
+        print(f"{figure.name}: {monotonic() - began:.1f} s", file=sys.stderr, flush=True)
         if not quiet:
             print(f"{as_text(figure, table)}\n", flush=True)
     return made

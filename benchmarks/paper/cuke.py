@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.paper.figure import NEEDS_GPU, NEEDS_PROFILER, Figure, Paper, Row, Table
-from benchmarks.paper.measured import cuke_times, cuke_training, memory, profiled
+from benchmarks.paper.measured import counters, cuke_times, cuke_training, memory, profiled
+from benchmarks.paper.measured.ahead import Code
 from benchmarks.paper.measured.counters import Case
 from explorer.checkout import CHECKOUT
 from explorer.compiler.compilation import Compilation
@@ -346,22 +347,25 @@ def resources() -> Table:
 
 def occupancy() -> Table:
     """The same measured, with the warps that a run reaches. TransE's norm is that of the rows of `bench gpu`, 2."""
+    return profiled.occupancy(profiled_cases())
+
+
+def profiled_cases() -> list[Case]:
+    """The scores whose occupancy is measured."""
     data = REAL.get("FB15k-237", "FB15k-237")
-    return profiled.occupancy(
-        [
-            Case(
-                f"{name}, {setting}",
-                f"kge/{file}",
-                WIDTH,
-                data,
-                INSPECTORS[inspector],
-                PROFILED_BATCH // max(1, negatives),
-                negatives,
-            )
-            for name, file in (MODELS | {"TransE": "transe_l2"}).items()
-            for setting, (inspector, negatives) in PROFILED.items()
-        ]
-    )
+    return [
+        Case(
+            f"{name}, {setting}",
+            f"kge/{file}",
+            WIDTH,
+            data,
+            INSPECTORS[inspector],
+            PROFILED_BATCH // max(1, negatives),
+            negatives,
+        )
+        for name, file in (MODELS | {"TransE": "transe_l2"}).items()
+        for setting, (inspector, negatives) in PROFILED.items()
+    ]
 
 
 def _zeros_of(tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -383,6 +387,11 @@ def speeds(negatives: int) -> Table:
     return cuke_times.table(_settings(), negatives)
 
 
+def code_of_speeds(negatives: int) -> list[Code]:
+    """What these times are of."""
+    return cuke_times.code(_settings(), negatives)
+
+
 def memory_5() -> Table:
     """Table V as PyTorch's allocator counts it."""
     return memory.table_5(partial(drawn, seed=0), _named, WIDTH, TABLE_5, PYTORCH_5)
@@ -401,9 +410,23 @@ PAPER = Paper(
         _figure("shared", "Figure 8, of entities too: what chunks load", [4, 5, 12], shared_table),
         _figure("fig9", "Figure 9: traffic of positive scores", [19], figure_9),
         _figure("fig10", "Figure 10: traffic of negative scores", [16, 20], figure_10),
-        _figure("speeds9", "Figure 9 as times: positive scores", [18, 19], None, NEEDS_GPU, lambda: speeds(0)),
         _figure(
-            "speeds10", "Figure 10 as times: negative scores", [18, 20], None, NEEDS_GPU, lambda: speeds(NEGATIVES)
+            "speeds9",
+            "Figure 9 as times: positive scores",
+            [18, 19],
+            None,
+            NEEDS_GPU,
+            lambda: speeds(0),
+            lambda: code_of_speeds(0),
+        ),
+        _figure(
+            "speeds10",
+            "Figure 10 as times: negative scores",
+            [18, 20],
+            None,
+            NEEDS_GPU,
+            lambda: speeds(NEGATIVES),
+            lambda: code_of_speeds(NEGATIVES),
         ),
         _figure(
             "speedups",
@@ -412,6 +435,7 @@ PAPER = Paper(
             None,
             NEEDS_GPU,
             lambda: cuke_times.means(_settings()),
+            lambda: [*code_of_speeds(0), *code_of_speeds(NEGATIVES)],
         ),
         _figure(
             "fig11",
@@ -420,9 +444,18 @@ PAPER = Paper(
             None,
             NEEDS_GPU,
             lambda: cuke_training.table(source, _named),
+            cuke_training.code,
         ),
         _figure("table5", "Table V: memory of TransR's score", [23], table_5),
-        _figure("memory5", "Table V: memory of TransR's score, measured", [23], None, NEEDS_GPU, memory_5),
+        _figure(
+            "memory5",
+            "Table V: memory of TransR's score, measured",
+            [23],
+            None,
+            NEEDS_GPU,
+            memory_5,
+            partial(memory.code_5, WIDTH),
+        ),
         _figure("occupancy", "§VII-B: registers, shared memory, warps that fit", [24], resources),
         _figure(
             "achieved",
@@ -431,6 +464,7 @@ PAPER = Paper(
             None,
             NEEDS_PROFILER,
             occupancy,
+            lambda: counters.code(profiled_cases()),
         ),
     ),
 )

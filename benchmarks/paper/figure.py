@@ -6,9 +6,11 @@ figure or table, which is the one that the row stands under, or else is named in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from explorer.compiler.compilation import Compilation
 
 SOURCES = {
     "counted": "counted exactly, from programs, index arrays and sizes",
@@ -17,6 +19,8 @@ SOURCES = {
 }
 NEEDS_GPU = "a GPU, with PyTorch and CuPy."
 NEEDS_PROFILER = "a GPU, with PyTorch, CuPy and Nsight Compute."
+Programs = Callable[[], Iterable[Callable[[], Compilation]]]
+"""Compilations of a figure, each by a call that another process can make too."""
 Range = tuple[float, float]
 Published = float | Range
 """A number, or the least and the most that a text gives."""
@@ -63,6 +67,8 @@ class Figure:
     make: Callable[[], Table] | None = None
     needs: str = ""
     on_gpu: Callable[[], Table] | None = None
+    ahead: Programs = tuple
+    """What `on_gpu` measures, so that its machine code can be there before."""
 
     @classmethod
     def of(
@@ -74,9 +80,10 @@ class Figure:
         make: Callable[[], Table] | None,
         needs: str = "",
         on_gpu: Callable[[], Table] | None = None,
+        ahead: Programs = tuple,
     ) -> Figure:
         """A figure of a paper, whose entries are given by number."""
-        return cls(name, title, tuple(f"{paper} {entry}" for entry in entries), make, needs, on_gpu)
+        return cls(name, title, tuple(f"{paper} {entry}" for entry in entries), make, needs, on_gpu, ahead)
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ PAPER = Paper(
             None,
             NEEDS_GPU,
             partial(by_setting.tile_times, SETTINGS, WIDTH),
+            partial(by_setting.code_of_tiles, SETTINGS, WIDTH),
         ),
         _figure(
             "lane-times",
@@ -156,6 +157,7 @@ PAPER = Paper(
             None,
             NEEDS_GPU,
             by_setting.lane_times,
+            by_setting.code_of_lanes,
         ),
         _figure(
             "speedups",
@@ -164,6 +166,7 @@ PAPER = Paper(
             None,
             NEEDS_GPU,
             beside.products_table,
+            beside.code_of_products,
         ),
         _figure(
             "networks",
@@ -172,6 +175,7 @@ PAPER = Paper(
             None,
             NEEDS_GPU,
             beside.networks_table,
+            beside.code_of_networks,
         ),
     ),
 )

@@ -6,14 +6,15 @@ Hector's Tables 3 and 5 and its §4.3, and of PIGEON's Table 1 and §2.3; dimens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from typing import Any
 
 from benchmarks import memory
 from benchmarks.paper import launches
 from benchmarks.paper.figure import NEEDS_GPU, NEEDS_PROFILER, Figure, Paper, Published, Row, Table
-from benchmarks.paper.measured import by_setting, hector_figures, on_gpu, profiled
+from benchmarks.paper.measured import by_setting, counters, hector_figures, on_gpu, profiled
+from benchmarks.paper.measured.ahead import Code
 from benchmarks.paper.measured.counters import Case
 from explorer.compiler.target import TARGETS
 from explorer.runtime.data.graphs import graph_counts
@@ -239,18 +240,26 @@ def speeds_5(layer: str, task: str) -> Table:
     return by_setting.speed_ups(layer, SIZES[layer], OPTIONS, task == "training", small_first, picked, drafts)
 
 
+def code_5(layer: str, task: str) -> list[Code]:
+    """What these times are of."""
+    return [partial(on_gpu.layer_code, layer, SIZES[layer], task == "training", each) for each in OPTIONS.values()]
+
+
 def _by_size(graphs: Iterable[str]) -> list[str]:
     """The graphs of the fewest edges first."""
     return sorted(graphs, key=lambda data: set_sizes(data)["edge"])
 
 
+WIDTHS: dict[str, by_setting.Sizes] = {
+    "rgat": lambda dim: {"F": dim, "G": dim},
+    "hgt": lambda dim: {"F": dim, "H": 1, "D": dim},
+}
+"""Of Figure 11, the sizes of a layer by its dimension."""
+
+
 def figure_11() -> Table:
     """Times by dimension, where there is a GPU."""
-    sizes: dict[str, Callable[[int], Mapping[str, int]]] = {
-        "rgat": lambda dim: {"F": dim, "G": dim},
-        "hgt": lambda dim: {"F": dim, "H": 1, "D": dim},
-    }
-    return by_setting.by_dimension(sizes, "bgs")
+    return by_setting.by_dimension(WIDTHS, "bgs")
 
 
 PROFILED = (("rgat", "bgs"), ("rgat", "am"), ("hgt", "bgs"), ("rgcn", "bgs"))
@@ -259,12 +268,21 @@ PROFILED = (("rgat", "bgs"), ("rgat", "am"), ("hgt", "bgs"), ("rgcn", "bgs"))
 
 def figure_12(layer: str, data: str) -> Table:
     """Instructions per cycle by dimension, plain and compact, where there is a GPU with its profiler."""
-    cases = [
+    return profiled.instructions(cases_12(layer, data))
+
+
+def cases_12(layer: str, data: str) -> list[Case]:
+    """What is profiled of a layer on a graph."""
+    return [
         Case(f"{setting}, {dim}", f"rgnn/{layer}", dim, data, {"reorder": False, "compact": compact, "grad": True})
         for dim in (32, 64, 128)
         for setting, compact in (("U", False), ("C", True))
     ]
-    return profiled.instructions(cases)
+
+
+def code_12(layer: str, data: str) -> list[Code]:
+    """What is profiled, to be compiled before."""
+    return [*counters.code(cases_12(layer, data))]
 
 
 _figure = partial(Figure.of, "hector")
@@ -291,6 +309,7 @@ def _speeds_5() -> tuple[Figure, ...]:
             None,
             NEEDS_GPU,
             partial(speeds_5, layer, task),
+            partial(code_5, layer, task),
         )
         for layer, task in SPEEDUPS
     )
@@ -305,6 +324,7 @@ def _figures_12() -> tuple[Figure, ...]:
             None,
             NEEDS_PROFILER,
             partial(figure_12, layer, data),
+            partial(code_12, layer, data),
         )
         for layer, data in PROFILED
     )
@@ -339,6 +359,7 @@ PAPER = Paper(
             None,
             NEEDS_GPU,
             figure_11,
+            partial(by_setting.code_by_dimension, WIDTHS),
         ),
         *_figures_12(),
         _figure(

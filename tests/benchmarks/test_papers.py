@@ -138,8 +138,11 @@ def test_the_suite_prints_and_writes_what_it_is_asked(capsys: pytest.CaptureFixt
     elements_of(to.read_text())
     assert papers.main(["--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(FIGURES)
+    assert papers.main(["gsparse", "cuke", "--list"]) == 0
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == {"gsparse", "cuke"}
     with pytest.raises(SystemExit):
-        papers.main(["ember", "fig99"])
+        papers.main(["ember", "cuke", "fig99"])
+    assert "no paper or figure fig99 of ember, cuke" in capsys.readouterr().err
 
 
 def test_real_graphs_take_the_place_of_generated_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from benchmarks.gpu_suite import rows as suite_rows
 from benchmarks.gpu_suite.inputs import relational_graph
 from benchmarks.gpu_suite.peers import LAYERS
 from benchmarks.paper import gsparse, hector
-from benchmarks.paper.measured import by_setting, hector_figures, on_gpu
+from benchmarks.paper.measured import breakdown, by_setting, counters, hector_figures, memory, on_gpu
 from benchmarks.paper.measured import rows as timed_rows
 from benchmarks.paper.measured.on_gpu import Measured
 from benchmarks.timing.device import Samples
@@ -94,6 +94,53 @@ def test_the_ratio_of_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.rows[0].ours["64 over 32"] == 4
     assert table.right
     assert not by_setting.by_dimension({"hgt": lambda dim: {"D": dim}}, "bgs").right
+
+
+def test_what_hectors_figures_measure_is_compiled_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured, ahead = set[str](), set[str]()
+
+    def of_layer(layer: str, sizes: Mapping[str, int], grad: bool, options: on_gpu.Options) -> str:
+        return repr((layer, dict(sizes), grad, dict(options)))
+
+    def times(
+        layer: str, data: str, sizes: Any, settings: Mapping[str, on_gpu.Options], grad: bool, peers: Any = None
+    ) -> Measured:
+        measured.update(of_layer(layer, sizes, grad, options) for options in settings.values())
+        return Measured(dict.fromkeys(settings, 1.0), True)
+
+    def spent(layer: str, data: str, sizes: Any, options: on_gpu.Options, grad: bool) -> Any:
+        measured.add(of_layer(layer, sizes, grad, options))
+        raise RuntimeError
+
+    def held(layer: str, data: str, sizes: Any, options: on_gpu.Options, grad: bool) -> tuple[int, bool]:
+        measured.add(of_layer(f"rgnn/{layer}", sizes, grad, options))
+        return 1, True
+
+    def counted(cases: Any, metrics: Any, seconds: float) -> Any:
+        measured.update(map(repr, cases))
+        raise counters.NoCounters
+
+    for module, name, other in (
+        (on_gpu, "layer_times", times),
+        (breakdown, "layer_spent", spent),
+        (memory, "held", held),
+        (counters, "counted", counted),
+        (on_gpu, "layer_code", lambda *of: ahead.add(of_layer(*of))),
+        (on_gpu, "module_code", lambda *of: ahead.add(of_layer(*of))),
+        (counters, "_code_of", lambda case: ahead.add(repr(case))),
+        (on_gpu, "give_back", lambda: None),
+    ):
+        monkeypatch.setattr(module, name, other)
+    asked = [figure for figure in hector.PAPER.figures if figure.on_gpu and figure.name != "cublas"]
+    assert len(asked) == 16
+    for figure in asked:
+        measured.clear()
+        ahead.clear()
+        assert figure.on_gpu
+        figure.on_gpu()
+        for program in figure.ahead():
+            program()
+        assert measured == ahead, figure.name
 
 
 def test_a_figure_that_fails_says_so_and_the_others_are_made(

@@ -6,7 +6,6 @@ for ncu's command line."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,13 +21,12 @@ from benchmarks import papers
 from benchmarks.gpu_suite import measuring
 from benchmarks.paper import cuke, hector
 from benchmarks.paper.figure import Figure, as_text
-from benchmarks.paper.measured import counters, launched, on_gpu, profiled
+from benchmarks.paper.measured import ahead, counters, launched, on_gpu, profiled
 from benchmarks.paper.measured.counters import Case, Counted
 from benchmarks.paper.page import page
 from benchmarks.profiling import counters as ncu_counters
 from benchmarks.profiling.counters import DRAM, FITS, IPC, REACHED, REGISTERS, SHARED, TIME, FormatError, Kernel
 from benchmarks.profiling.ncu import Failed, NoCounters, end_of
-from explorer.checkout import CHECKOUT
 
 PAGE = """==PROF== a format sample of the tests, not measured
 "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",\
@@ -153,7 +151,7 @@ def test_occupancy_stands_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> 
     assert most.published == {"registers, B a thread": 160, "shared memory, B a thread": 36}
     assert not table.right
     assert "Failed: y: ValueError: no." in table.note
-    assert "Left out, after 40 s: z." in table.note
+    assert "Left out, after 120 s: z." in table.note
 
 
 def test_without_counters_a_table_says_why(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,12 +217,12 @@ def test_a_case_is_checked_and_launched_once_more(device: Any, case: Case) -> No
 def test_a_case_that_fails_says_so_and_the_others_are_launched(device: Any, tmp_path: Path) -> None:
     cases = [{"name": "none", "model": "kge/none", "size": 4, "data": "WN18"}, vars(SMALL[1]) | {"name": "one"}]
     (tmp_path / "cases.json").write_text(json.dumps([*cases, vars(SMALL[1])]))
-    launched.main(["launch", str(tmp_path), "600"])
+    launched.main([str(tmp_path), "600"])
     none, *others = map(json.loads, (tmp_path / "launched.jsonl").read_text().splitlines())
     assert none["error"].startswith("FileNotFoundError")
     assert not none["right"]
     assert [(each["name"], each["right"]) for each in others] == [("one", True), ("TransH", True)]
-    launched.main(["launch", str(tmp_path), "-1"])
+    launched.main([str(tmp_path), "-1"])
     assert not (tmp_path / "launched.jsonl").read_text(), "no time is left for any"
 
 
@@ -240,8 +238,8 @@ assert words[words.index("--clock-control") + 1] == "none"
 assert words[words.index("--profile-from-start") + 1] == "off"
 assert "sm__warps_active.avg.pct_of_peak_sustained_active" in words[words.index("--metrics") + 1]
 at = words.index("-m")
-assert words[at + 1 : at + 3] == ["benchmarks.paper.measured.launched", "launch"]
-folder = pathlib.Path(words[at + 3])
+assert words[at + 1] == "benchmarks.paper.measured.launched"
+folder = pathlib.Path(words[at + 2])
 if (here / "refuses").exists():
     print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\\n==WARNING== No kernels were profiled.")
 if (here / "crashes").exists():
@@ -264,7 +262,6 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file.chmod(0o755)
     (tmp_path / "page").write_text(PAGE)
     monkeypatch.setattr(counters, "find_ncu", lambda: str(file))
-    monkeypatch.setattr(counters, "_compiled", lambda command, seconds: None)
     return file
 
 
@@ -300,14 +297,20 @@ def test_what_ncu_refuses_is_told_apart_from_a_crash(ncu: Path) -> None:
     assert not isinstance(error.value, NoCounters)
 
 
-def test_compiling_fills_the_store(tmp_path: Path) -> None:
-    (tmp_path / "cases.json").write_text(json.dumps([vars(SMALL[0])]))
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    command = [sys.executable, "-m", "benchmarks.paper.measured.launched", "compile", str(tmp_path), "0"]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "EXPLORER_CACHE": str(kept)}
-    subprocess.run(command, check=True, cwd=CHECKOUT, env=environment, timeout=250)
-    assert list(kept.rglob("*"))
+def test_compiling_ahead_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path / "kept"))
+    (tmp_path / "kept").mkdir()
+    told = list[tuple[int, int]]()
+    wrong = Case("none", "kge/none", 4, "WN18")
+    asked = counters.code([SMALL[0], wrong, SMALL[0]])
+    ahead.compile_all(asked, lambda done, of: told.append((done, of)))
+    assert told == [(1, 2), (2, 2)], "each once, and one that fails loses no other"
+    kept = [each for each in (tmp_path / "kept").rglob("*") if each.is_file()]
+    assert len(kept) == 1
+    assert asked[0]().stages["ptx"].available
+    assert [each for each in (tmp_path / "kept").rglob("*") if each.is_file()] == kept, (
+        "what is measured is found there"
+    )
 
 
 def test_kernels_are_counted_without_a_gpu() -> None:

@@ -184,17 +184,29 @@ def test_what_is_made_of_ids_goes_the_usual_way(calls: Any) -> None:
     assert not calls
 
 
-def test_tables_that_begin_between_vectors_and_calls_without_checks_are_as_they_were(calls: Any) -> None:
+def test_tables_that_begin_between_vectors_are_read_as_they_were(calls: Any) -> None:
     made = dots()
     for _ in range(3):
         given = ids()
         table = torch.randn(ENTITIES * 4 + 1)[1:].view(ENTITIES, 4)
         torch.testing.assert_close(made(*given, E=table), (table[given[0]] * made.R[given[1]] * table[given[2]]).sum(1))
     assert len(calls) == 1
-    unchecked = dots(check_indices=False)
-    for _ in range(3):
-        torch.testing.assert_close(unchecked(*given), wanted(unchecked, *given))
-    assert len(calls) == 1
+
+
+def test_calls_without_checks_wait_for_nothing(calls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = dots(check_indices=False)
+    monkeypatch.setattr(device_ids.Checked, "wait", lambda self: pytest.fail("nobody asked for a check"))
+    for number in range(5):
+        given = ids()
+        if number == 4:  # what has no row has that of 0
+            given[0][2] = ENTITIES
+        result = made(*given)
+        given[0] = given[0] % ENTITIES
+        want = wanted(made, *given)
+        torch.testing.assert_close(result, want)
+        found = torch.autograd.grad(result.sum(), [made.E, made.R])
+        torch.testing.assert_close(found, torch.autograd.grad(want.sum(), [made.E, made.R]))
+    assert len(calls) == 3
 
 
 ATTENDED = """

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import product
 from math import prod
 from statistics import geometric_mean
 from typing import Any
 
 from benchmarks.paper.figure import Row, Table
 from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.ahead import Code
 from benchmarks.paper.measured.on_gpu import COMPILE_SECONDS, COMPILED
 from benchmarks.paper.measured.rows import MeasuredRows, reasons
+from explorer.compiler.compilation import Compilation
 
 NODES, EDGES, FEATURES, HIDDEN, CLASSES, HEADS = 169_343, 1_166_243, 128, 128, 40, 4
 """Of ogbn-arxiv, and of a network of two layers on it."""
@@ -84,6 +87,19 @@ def products_table() -> Table:
     return found.table(columns, note, form=",.4f")
 
 
+def code_of_products() -> list[Code]:
+    """What these times are of."""
+    from benchmarks.gpu_suite.rows import ROWS, MatrixRow
+
+    return [partial(code_of, row) for row in ROWS if isinstance(row, MatrixRow)]
+
+
+def code_of(row: Any) -> Compilation:
+    """The compilation of a row of `explorer bench gpu`."""
+    made: Compilation = row.program().compilation
+    return made
+
+
 def networks_table(nodes: int = NODES, edges: int = EDGES) -> Table:
     """G-Sparse's networks end to end, forward and a step of training, on a graph of these counts."""
     from benchmarks.paper.measured.networks import Citations, networks
@@ -102,6 +118,22 @@ def networks_table(nodes: int = NODES, edges: int = EDGES) -> Table:
         f" {STEPS} steps are held against float64. Published (PACT'23 abstract): 1.37 to 2.25 over other systems."
     )
     return found.table(columns, note, form=",.3f")
+
+
+def code_of_networks() -> list[Code]:
+    """What these times are of."""
+    from benchmarks.paper.measured.networks import networks
+
+    every = product(range(len(networks(FEATURES, HIDDEN, CLASSES, HEADS))), (0, 1), (False, True))
+    return [partial(_code_of_network, *each) for each in every]
+
+
+def _code_of_network(place: int, layer: int, grad: bool) -> Compilation:
+    from benchmarks.paper.measured.networks import networks
+
+    made: Compilation = networks(FEATURES, HIDDEN, CLASSES, HEADS)[place].modules()[layer].compilation
+    features = frozenset(() if layer else ("x",))  # of the first layer, which are not learnt
+    return made.with_frozen(features).with_options(grad=True) if grad else made
 
 
 def network_rows(network: Any, graph: Any) -> tuple[list[Row], bool]:

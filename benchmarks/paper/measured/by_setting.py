@@ -11,11 +11,21 @@ from typing import Any
 
 from benchmarks.paper.figure import Row, Table
 from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.ahead import Code
 from benchmarks.paper.measured.on_gpu import REPEAT
 from benchmarks.paper.measured.rows import MeasuredRows
+from explorer.compiler.compilation import Compilation
 
 Told = Mapping[str, Mapping[str, float | None]]
 """By graph and setting the speed-up that is published, None where the paper's code had no room."""
+Sizes = Callable[[int], Mapping[str, int]]
+"""A layer's sizes by its dimension."""
+DIMENSIONS, BOTH = (32, 64, 128), {"reorder": True, "compact": True}
+"""Of Hector's Figure 11, and the setting that it is of."""
+ROWS: on_gpu.Options = {"split": "rows"}
+"""What all tiles of SpMM have in common."""
+LANES, FEATURES = (2, 4, 8, 16, 32), (8, 32, 128, 256)
+"""Of G-Sparse's Algorithm 3, widths of lanes, and of the rows that they share."""
 
 
 def speed_ups(
@@ -85,18 +95,16 @@ def lost(picked: Mapping[str, str], speeds: Told) -> str:
     )
 
 
-def by_dimension(layers: Mapping[str, Callable[[int], Mapping[str, int]]], data: str) -> Table:
-    """Hector's Figure 11: times at 32, 64 and 128, and over those at half the dimension."""
-    dims = (32, 64, 128)
-    columns = (*(f"{dim}, ms" for dim in dims), *(f"{dim} over {dim // 2}" for dim in dims[1:]))
-    both = {"C+R": {"reorder": True, "compact": True}}
+def by_dimension(layers: Mapping[str, Sizes], data: str) -> Table:
+    """Hector's Figure 11: times by dimension, and over those at half of it."""
+    columns = (*(f"{dim}, ms" for dim in DIMENSIONS), *(f"{dim} over {dim // 2}" for dim in DIMENSIONS[1:]))
     found = MeasuredRows()
 
     def make(label: str, layer: str, grad: bool) -> tuple[list[Row], bool]:
-        times = {dim: on_gpu.layer_times(layer, data, layers[layer](dim), both, grad) for dim in dims}
+        times = {dim: on_gpu.layer_times(layer, data, layers[layer](dim), {"C+R": BOTH}, grad) for dim in DIMENSIONS}
         ms = {dim: each.ms["C+R"] for dim, each in times.items() if each.ms}
         ours = {f"{dim}, ms": value for dim, value in ms.items()}
-        both_known = [dim for dim in dims[1:] if {dim, dim // 2} <= ms.keys()]
+        both_known = [dim for dim in DIMENSIONS[1:] if {dim, dim // 2} <= ms.keys()]
         ours |= {f"{dim} over {dim // 2}": ms[dim] / ms[dim // 2] for dim in both_known}
         return [Row(label, ours)], all(each.right for each in times.values())
 
@@ -111,22 +119,51 @@ def by_dimension(layers: Mapping[str, Callable[[int], Mapping[str, int]]], data:
     return found.table(columns, note, form=",.3f")
 
 
+def code_by_dimension(layers: Mapping[str, Sizes]) -> list[Code]:
+    """What these times are of."""
+    return [
+        partial(on_gpu.layer_code, layer, sizes(dim), grad, BOTH)
+        for layer, sizes in layers.items()
+        for dim in DIMENSIONS
+        for grad in (False, True)
+    ]
+
+
 def sparse_times(model: str, size: int, settings: Mapping[str, on_gpu.Options]) -> on_gpu.Measured:
     """Times of SpMM or SDDMM on arxiv's counts with degrees of a power law, by setting; of SpMM cuSPARSE's too."""
+    row = _matrix(model, size)
+    problem = row.problem(on_gpu.DEVICE, "")
+    programs = {name: _sparse_program(row, options) for name, options in settings.items()}
+    return on_gpu.in_turns(problem, programs, lambda got: problem.check(got, {}), row.tolerance)
+
+
+def _matrix(model: str, size: int) -> Any:
+    """The row of `explorer bench gpu` that has arxiv's counts."""
     from benchmarks.gpu_suite.rows import MatrixRow
 
-    row = MatrixRow(name=model, model=model, nodes=169_343, nonzeros=1_166_243, size=size)
-    problem = row.problem(on_gpu.DEVICE, "")
+    return MatrixRow(name=model, model=model, nodes=169_343, nonzeros=1_166_243, size=size)
+
+
+def _sparse_program(row: Any, options: on_gpu.Options) -> Any:
     counts = {"rows": row.nodes, "cols": row.nodes, "nonzeros": row.nonzeros}
-    made: Any = row.compiled  # which takes numbers too
-    programs = {name: made(f"embedding/{model}", {"D": size}, counts, **o) for name, o in settings.items()}
-    return on_gpu.in_turns(problem, programs, lambda got: problem.check(got, {}), row.tolerance)
+    return row.compiled(f"embedding/{row.model}", {"D": row.size}, counts, **options)
+
+
+def sparse_code(model: str, size: int, options: on_gpu.Options) -> Compilation:
+    """The compilation of such a product."""
+    made: Compilation = _sparse_program(_matrix(model, size), options).compilation
+    return made
+
+
+def code_of_tiles(settings: Mapping[str, on_gpu.Options], size: int) -> list[Code]:
+    """What the times of tiles are of."""
+    return [partial(sparse_code, "spmm", size, {**ROWS, **options}) for options in settings.values()]
 
 
 def tile_times(settings: Mapping[str, on_gpu.Options], size: int) -> Table:
     """G-Sparse's tiles of SpMM (§III-B) as times."""
     columns = ("ms", "over a warp a row")
-    found = sparse_times("spmm", size, {name: {"split": "rows", **options} for name, options in settings.items()})
+    found = sparse_times("spmm", size, {name: {**ROWS, **options} for name, options in settings.items()})
     first = next(iter(found.ms.values()), 1.0)
     rows = [Row(name, {columns[0]: ms, columns[1]: ms / first}) for name, ms in found.ms.items()]
     note = (
@@ -136,17 +173,21 @@ def tile_times(settings: Mapping[str, on_gpu.Options], size: int) -> Table:
     return Table("measured", columns, rows, note, form=",.4f", right=found.right)
 
 
+def code_of_lanes() -> list[Code]:
+    """What the times of lane widths are of."""
+    return [partial(sparse_code, "sddmm", size, {"lanes": width}) for size in FEATURES for width in LANES]
+
+
 def lane_times() -> Table:
     """G-Sparse's lane widths of SDDMM (Algorithm 3) as times, by the features of a row."""
-    lanes = (2, 4, 8, 16, 32)
-    columns = tuple(f"kLaneWidth = {width}, ms" for width in lanes)
+    columns = tuple(f"kLaneWidth = {width}, ms" for width in LANES)
     found = MeasuredRows()
 
     def make(label: str, size: int) -> tuple[list[Row], bool]:
-        times = sparse_times("sddmm", size, {f"kLaneWidth = {width}, ms": {"lanes": width} for width in lanes})
+        times = sparse_times("sddmm", size, {f"kLaneWidth = {width}, ms": {"lanes": width} for width in LANES})
         return [Row(label, times.ms)], times.right
 
-    for size in (8, 32, 128, 256):
+    for size in FEATURES:
         found.add(f"{size} features", partial(make, f"{size} features", size))
     note = (
         f"SDDMM of arxiv's counts, degrees of a power law; medians of {REPEAT} with cold caches. The excerpt's Table IV"

@@ -1,21 +1,18 @@
-"""Cases of the papers' figures under Nsight Compute: compiled side by side, then launched one after another."""
+"""Cases of the papers' figures under Nsight Compute, launched one after another."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
 
 from benchmarks.profiling.counters import Kernel, count, error_of, joined, rows_of
-from benchmarks.profiling.ncu import Failed, NoCounters, find_ncu, run, version_of
-from explorer.checkout import CHECKOUT
+from benchmarks.profiling.ncu import NoCounters, find_ncu, version_of
+from explorer.compiler.compilation import Compilation
 
 
 @dataclass(frozen=True)
@@ -44,22 +41,17 @@ class Counted:
 
 
 def counted(cases: Sequence[Case], metrics: Sequence[str], seconds: float) -> Counted:
-    """Compiles cases, so many at a time as there are cores, and then launches them one after another under ncu; after
-    so many seconds none is begun. Raises NoCounters, also where no kernel has a value of the first metric; Failed."""
-    began = monotonic()
+    """Launches cases one after another under ncu; after so many seconds none is begun. Raises NoCounters, also where no
+    kernel has a value of the first metric, and Failed."""
     ncu = find_ncu()
     if not ncu:
         raise NoCounters("there is no ncu on the path, nor in a CUDA toolkit")
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "cases.json").write_text(json.dumps([asdict(case) for case in cases]))
-        process = [sys.executable, "-m", "benchmarks.paper.measured.launched"]
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            numbers = range(len(cases))
-            list(pool.map(lambda at: _compiled([*process, "compile", name, str(at)], seconds), numbers))
+        process = [sys.executable, "-m", "benchmarks.paper.measured.launched", name, f"{seconds:.1f}"]
         report = folder / "all.ncu-rep"
-        left = began + seconds - monotonic()
-        said = count(ncu, metrics, report, [*process, "launch", name, f"{left:.1f}"], 2 * seconds)
+        said = count(ncu, metrics, report, process, 2 * seconds)
         told = [json.loads(line) for line in (folder / "launched.jsonl").read_text().splitlines()]
         rows = rows_of(ncu, metrics, report, said) if any(case["launched"] for case in told) else []
         on = f"{next((case['device'] for case in told if case['device']), 'no device')} with {version_of(ncu)}"
@@ -68,7 +60,12 @@ def counted(cases: Sequence[Case], metrics: Sequence[str], seconds: float) -> Co
         return Counted(joined(told, rows), failed, late, on)
 
 
-def _compiled(command: Sequence[str], seconds: float) -> None:
-    """Puts a case's machine code into the store on disk. One that cannot be compiled says so when it is launched."""
-    with suppress(Failed):
-        run(command, seconds, CHECKOUT)
+def code(cases: Iterable[Case]) -> list[partial[Compilation]]:
+    """What cases launch, so that it is compiled before."""
+    return [partial(_code_of, case) for case in cases]
+
+
+def _code_of(case: Case) -> Compilation:
+    from benchmarks.paper.measured.launched import code_of  # which needs PyTorch
+
+    return code_of(case)

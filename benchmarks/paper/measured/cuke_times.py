@@ -16,7 +16,9 @@ import numpy as np
 
 from benchmarks.paper.figure import Row, Table
 from benchmarks.paper.measured import on_gpu, rows
+from benchmarks.paper.measured.ahead import Code
 from benchmarks.paper.measured.on_gpu import COMPILE_SECONDS, COMPILED, Options
+from explorer.compiler.compilation import Compilation
 
 MODELS = {"TransE": "transe_l2", "TransH": "transh", "TransR": "transr", "TransF": "transf", "RESCAL": "rescal"}
 SIZES = (512, 256, 128)
@@ -111,6 +113,25 @@ def _row(label: str, times: on_gpu.Measured, scores: int, published: tuple[float
     return Row(label, ours, dict(zip((OVER_PYTORCH, OVER_PLAIN), published or (), strict=False)), basis)
 
 
+def code(settings: Settings, negatives: int) -> list[Code]:
+    """What these times are of."""
+    every = product(SIZES, MODELS.values(), NEGATIVE if negatives else POSITIVE, settings.options.values())
+    return [
+        partial(_code_of, _asked(Case(model, size, batch, negatives, 0)), tuple(options.items()))
+        for size, model, batch, options in every
+    ]
+
+
+def _code_of(case: Case, options: tuple[tuple[str, Any], ...]) -> Compilation:
+    made: Compilation = _program(case, options).compilation
+    return made
+
+
+def _asked(case: Case) -> Case:
+    """What the case's program is compiled for: without negatives the same for all batches."""
+    return replace(case, batch=case.batch if case.negatives else POSITIVE[-1], seconds=0)
+
+
 def measured(case: Case, settings: Settings) -> on_gpu.Measured:
     """A score's times by setting and peer."""
     import torch
@@ -122,10 +143,8 @@ def measured(case: Case, settings: Settings) -> on_gpu.Measured:
     torch._dynamo.reset()
     checked = CHECKED_GROUPS if case.negatives else CHECKED
     problem = replace(_row_of(case), checked=checked).problem(on_gpu.DEVICE, settings.data)
-    asked = case if case.negatives else replace(case, batch=POSITIVE[-1])  # the same program for both batches
-    programs = {
-        name: _program(replace(asked, seconds=0), tuple(options.items())) for name, options in settings.options.items()
-    }
+    asked = _asked(case)
+    programs = {name: _program(asked, tuple(options.items())) for name, options in settings.options.items()}
     peers: dict[str, Any] = {"eager": problem.peers["eager"]}
     errors = {}
     limits = {"TorchScript": COMPILE_SECONDS} | ({COMPILED: case.seconds} if case.seconds else {})

@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.paper.figure import Row, Table
 from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.ahead import Code
 from benchmarks.paper.measured.cuke_times import MODELS
 from benchmarks.paper.measured.rows import MeasuredRows, reasons
 
@@ -122,6 +123,11 @@ class SparseRows:
 def module(name: str) -> Any:
     """A score as a module that is given its tables."""
     return on_gpu.module(f"kge/{MODELS[name]}", SIZE)
+
+
+def code() -> list[Code]:
+    """What is trained."""
+    return [partial(on_gpu.module_code, f"kge/{model}", SIZE, True, {}) for model in MODELS.values()]
 
 
 def drawn(name: str, data: str) -> Batch:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 
-from benchmarks.paper.figure import NEEDS_GPU, Figure, Table
+from benchmarks.paper.figure import NEEDS_GPU, Figure, Programs, Table
 from benchmarks.paper.measured import beside, breakdown, memory, on_gpu
+from benchmarks.paper.measured.ahead import Code
 
 FIGURE_3, FIGURE_9, COMPILED = ("fb15k", "mutag"), ("fb15k", "am"), "aifb"
 BEST, PLAIN = "C+R", "U"
@@ -84,6 +86,18 @@ def figures(
     """Those of layers of these sizes, under settings by name, on graphs in this order; `counted` has the bytes of a
     layer on a graph under a setting, with gradients or without."""
     chosen = {name: settings[name] for name in (BEST, PLAIN)}
+    inference, both_passes = (False,), (False, True)
+
+    def code(layers: Sequence[str], names: Sequence[str], passes: Sequence[bool]) -> list[Code]:
+        """Layers' programs under settings, with gradients or without."""
+        every = product(layers, names, passes)
+        return [partial(on_gpu.layer_code, layer, sizes[layer], grad, settings[name]) for layer, name, grad in every]
+
+    def modules() -> list[Code]:
+        """What the peaks are of."""
+        every = product(settings.values(), both_passes)
+        return [partial(on_gpu.module_code, "rgnn/hgt", sizes["hgt"], grad, options) for options, grad in every]
+
     peaks = partial(memory.figure_10, "hgt", sizes["hgt"], small_first, settings, partial(counted, "hgt"))
     figure_9 = partial(breakdown.figure_9, "rgat", sizes["rgat"], FIGURE_9, settings)
     return (
@@ -92,14 +106,22 @@ def figures(
             "Figure 3: time by kernel, launching, preparation",
             [24],
             partial(breakdown.figure_3, sizes, FIGURE_3),
+            partial(code, [*sizes], (BEST,), both_passes),
         ),
-        _figure("fig9", "Figure 9: GEMM and traversal of RGAT by setting", [24], figure_9),
+        _figure(
+            "fig9",
+            "Figure 9: GEMM and traversal of RGAT by setting",
+            [24],
+            figure_9,
+            partial(code, ("rgat",), [*settings], inference),
+        ),
         *(
             _figure(
                 f"fig8-{layer}",
                 f"Figure 8, Hector's Table 4 and PIGEON's Table 6: {layer.upper()} beside others",
                 [19, 20, 21],
                 partial(beside.layers_table, layer, sizes[layer], small_first, chosen, told),
+                partial(code, (layer,), [*chosen], both_passes),
             )
             for layer, told in SPEEDS.items()
         ),
@@ -108,10 +130,11 @@ def figures(
             "Figure 8: beside torch.compile",
             [19, 20],
             partial(beside.compiled_table, sizes, COMPILED),
+            partial(code, [*sizes], (BEST,), both_passes),
         ),
-        _figure("fig10-measured", "Figure 10: memory of HGT as measured", [25], peaks),
+        _figure("fig10-measured", "Figure 10: memory of HGT as measured", [25], peaks, modules),
     )
 
 
-def _figure(name: str, title: str, entries: Sequence[int], on_device: Callable[[], Table]) -> Figure:
-    return Figure.of("hector", name, title, entries, None, NEEDS_GPU, on_device)
+def _figure(name: str, title: str, entries: Sequence[int], on_device: Callable[[], Table], ahead: Programs) -> Figure:
+    return Figure.of("hector", name, title, entries, None, NEEDS_GPU, on_device, ahead)

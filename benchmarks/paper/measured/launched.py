@@ -1,8 +1,7 @@
-"""What runs under Nsight Compute: `python -m benchmarks.paper.measured.launched COMMAND FOLDER NUMBER`.
+"""What runs under Nsight Compute: `python -m benchmarks.paper.measured.launched FOLDER SECONDS`.
 
-`compile` makes the machine code of case NUMBER, which is kept on disk; `launch` launches the kernels of all cases of
-FOLDER's cases.json, none begun after NUMBER seconds, each case once to hold its results against float64 and once while
-the profiler counts. What was launched goes into launched.jsonl, a line a case.
+Launches the kernels of all cases of FOLDER's cases.json, none begun after so many seconds, each case once to hold its
+results against float64 and once while the profiler counts. What was launched goes into launched.jsonl, a line a case.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from benchmarks.gpu_suite.rows import CHECKED, TOLERANCES, Problem, ScoreRow
 from benchmarks.paper.measured import on_gpu
 from benchmarks.paper.measured.counters import Case
 from benchmarks.profiling.launched import Json, launched_once
+from explorer.compiler.compilation import Compilation
 from explorer.runtime.torch.programs import TensorProgram
 
 
@@ -104,20 +104,14 @@ def cases_of(folder: Path) -> list[Case]:
     return [Case(**each) for each in json.loads((folder / "cases.json").read_text())]
 
 
-def compile_one(folder: Path, number: int) -> None:
-    """Has a case's machine code made and kept."""
-    case = cases_of(folder)[number]
-    stage = PROGRAMS[family_of(case)](case).compilation.stages["ptx"]
-    if not stage.available:
-        raise ValueError(stage.reason)
+def code_of(case: Case) -> Compilation:
+    """The compilation of a case's program."""
+    return PROGRAMS[family_of(case)](case).compilation
 
 
 def main(argv: Sequence[str]) -> int:
-    command, folder, number = argv
-    if command == "compile":
-        compile_one(Path(folder), int(number))
-    else:
-        launch_all(Path(folder), float(number))
+    folder, seconds = argv
+    launch_all(Path(folder), float(seconds))
     return 0
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.paper.figure import Row, Table
 from benchmarks.paper.measured import on_gpu
+from benchmarks.paper.measured.ahead import Code
 from benchmarks.paper.measured.rows import MeasuredRows
 from benchmarks.timing.device import peak_of
 
@@ -50,6 +51,11 @@ def table_5(
         " published numbers beside it are the paper's lower bound of that. Counted: table5."
     )
     return found.table(columns, note, "GiB, and %")
+
+
+def code_5(width: int) -> list[Code]:
+    """What cuKE's peaks are of."""
+    return [partial(on_gpu.module_code, f"kge/{MODEL}", width, False, {})]
 
 
 def peaks(ids: Ids, width: int) -> tuple[int, int, bool]:

@@ -155,10 +155,14 @@ class Network:
         last = self.sizes[1]
         return last["G"] if "G" in last else last["H"] * last["D"]
 
+    def modules(self) -> list[Any]:
+        """Its two layers, compiled."""
+        return [explorer.compile(self.text, sizes=sizes, on_demand=True).torch() for sizes in self.sizes]
+
     def ours(self, graph: Citations) -> tuple[Forward, Learnt]:
         """The compiled layers on a graph, and parameters for them, drawn at random."""
         torch.manual_seed(0)
-        modules = [explorer.compile(self.text, sizes=sizes, on_demand=True).torch() for sizes in self.sizes]
+        modules = self.modules()
         device = graph.src.device
         drawn = [{key: each.detach().to(device) for key, each in module.named_parameters()} for module in modules]
         none = torch.zeros_like(graph.src)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.timing.device import give_back as give_back
+from explorer.compiler.compilation import Compilation
 
 DEVICE = "cuda"
 REPEAT = 10
@@ -157,6 +158,12 @@ def layer_program(
     return LayerRow(name=layer, model=layer).compiled(f"rgnn/{layer}", dict(sizes), grad=grad, **dict(options))
 
 
+def layer_code(layer: str, sizes: Mapping[str, int], grad: bool, options: Options) -> Compilation:
+    """The compilation of a layer's program."""
+    made: Compilation = layer_program(layer, tuple(sizes.items()), grad, tuple(options.items())).compilation
+    return made
+
+
 @cache
 def module(path: str, sizes: tuple[tuple[str, int], ...] | int, options: tuple[tuple[str, Any], ...] = ()) -> Any:
     """An example as a module of PyTorch that is given its tensors, compiled once for all graphs; of one size all its
@@ -168,3 +175,10 @@ def module(path: str, sizes: tuple[tuple[str, int], ...] | int, options: tuple[t
     if isinstance(sizes, int):
         sizes = tuple(dict.fromkeys(explorer.compile(text, on_demand=True).sizes, sizes).items())
     return explorer.compile(text, sizes=dict(sizes), options=dict(options), on_demand=True).torch()
+
+
+def module_code(path: str, sizes: Mapping[str, int] | int, grad: bool, options: Options) -> Compilation:
+    """The compilation of such a module's calls, with a backward pass of all that it learns or without."""
+    own = sizes if isinstance(sizes, int) else tuple(sizes.items())
+    made: Compilation = module(path, own, tuple(options.items())).compilation
+    return made.with_options(grad=grad)

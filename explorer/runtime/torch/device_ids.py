@@ -120,6 +120,7 @@ class DeviceIds:
         with faults():
             self._function = cupy_module().RawModule(code=KERNEL).module.get_function("narrow_ids")
         self._free: list[_Slot] = []
+        self._unread: list[_Slot] = []  # whose words nobody looks at
 
     def narrow(self, given: Mapping[str, tuple[Tensor, int]], stream: int) -> tuple[dict[str, Tensor], Checked]:
         """Ids by name as int32, in the shapes that they have, and the check of them; `given` with how many rows there
@@ -127,16 +128,29 @@ class DeviceIds:
         DeviceFault."""
         ids = [readable(each) for each, _ in given.values()]
         layout = Layout.of(ids, [rows for _, rows in given.values()])
-        memory, checked = self.narrow_as(layout, ids, stream)
-        return dict(zip(given, layout.parts(memory), strict=True)), checked
+        slot = _taken(self._free)
+        memory = self._launched(slot, layout, ids, stream)
+        return dict(zip(given, layout.parts(memory), strict=True)), self._checked(slot, stream)
 
-    def narrow_as(self, layout: Layout, ids: Sequence[Tensor], stream: int) -> tuple[Tensor, Checked]:
-        """The memory with the ids, which are `readable`, in the layout that was made of such ones, and their check."""
-        launch_kernel, record = cupy_module().cuda.driver.launchKernel, cupy_module().cuda.runtime.eventRecord
-        try:
-            slot = self._free.pop()
-        except IndexError:  # all are in use, by other threads as well
-            slot = _Slot()
+    def narrow_as(
+        self, layout: Layout, ids: Sequence[Tensor], stream: int, checks: bool
+    ) -> tuple[Tensor, Checked | None]:
+        """The memory with the ids, which are `readable`, in the layout that was made of such ones, and their check, or
+        none."""
+        if checks:
+            slot = _taken(self._free)
+            return self._launched(slot, layout, ids, stream), self._checked(slot, stream)
+        slot = _taken(self._unread)
+        memory = self._launched(slot, layout, ids, stream)
+        self._unread.append(slot)  # a launch has taken what it is told
+        return memory, None
+
+    def _checked(self, slot: _Slot, stream: int) -> Checked:
+        cupy_module().cuda.runtime.eventRecord(slot.moment.ptr, stream)
+        return Checked(self._free, slot)
+
+    def _launched(self, slot: _Slot, layout: Layout, ids: Sequence[Tensor], stream: int) -> Tensor:
+        launch_kernel = cupy_module().cuda.driver.launchKernel
         memory = torch.empty(layout.length, dtype=torch.int32, device=ids[0].device)
         start = memory.data_ptr()
         for first in range(0, len(ids), MOST_MAPS):
@@ -152,8 +166,15 @@ class DeviceIds:
             if blocks:
                 with faults():
                     launch_kernel(self._function.ptr, blocks, maps, 1, THREADS, 1, 1, 0, stream, slot.address, 0)
-        record(slot.moment.ptr, stream)
-        return memory, Checked(self._free, slot)
+        return memory
+
+
+def _taken(slots: list[_Slot]) -> _Slot:
+    """One that is free, or another where all are in use, by other threads as well."""
+    try:
+        return slots.pop()
+    except IndexError:
+        return _Slot()
 
 
 def readable(ids: Tensor) -> Tensor:

@@ -240,7 +240,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                 found = narrowed(ids, rows if self.check_indices else None)
                 if found is not None:  # or all is looked at, to say what is wrong
                     maps, checked = found
-                    if checked is not None and like not in self._repeated:
+                    if like not in self._repeated and self._leads_to and repeats_on(structure.device):
                         self._repeated[like] = self._batches(ids, rows, counts, tensors)
                     for name, sharing in self._sharing.items():
                         maps[name] = each_fact(maps[name], counts["batch"], sharing)
@@ -280,7 +280,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         """What calls of a score like this one have in common, on a GPU; None where they go the usual way."""
         needed = self._needed(tensors)
         program = None if self._sharing else self._program_of(needed)
-        return Batches.of(program, ids, rows, counts, needed) if program else None
+        return Batches.of(program, ids, rows, counts, needed, self.check_indices) if program else None
 
     def _program_of(self, tensors: Mapping[str, Tensor]) -> TensorProgram | None:
         """The program of a call with these tensors, None where it has gradients that there are not."""
@@ -436,10 +436,14 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
         tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=False))  # raises where one was changed in place
         gradients = ctx.call.gradients(ctx.frozen, ctx.run, tensors, upstreams)
-        # Summed in float32, and rounded once: a gradient has the type of its tensor.
-        rounded = {n: ctx.module.pad(n, gradient.to(tensors[n].dtype)) for n, gradient in gradients.items()}
+        rounded = {n: ctx.module.pad(n, _rounded(each, tensors[n].dtype)) for n, each in gradients.items()}
         wanted = zip(ctx.names, ctx.needs_input_grad[3:], strict=True)
         return (None, None, None, *(rounded.get(name) if needed else None for name, needed in wanted))
+
+
+def _rounded(gradient: Tensor, dtype: Any) -> Tensor:
+    """A gradient in the type of its tensor: summed in float32, and rounded once."""
+    return gradient if gradient.dtype == dtype else gradient.to(dtype)
 
 
 def _kind(each: Any) -> tuple[Any, ...]:

@@ -62,6 +62,7 @@ class Batches:
 
     common: Repeated
     layout: Layout
+    checks: bool
 
     @classmethod
     def of(
@@ -71,22 +72,23 @@ class Batches:
         rows: Mapping[str, int],
         counts: Mapping[str, int],
         tensors: Mapping[str, Tensor],
+        checks: bool,
     ) -> Batches | None:
-        """Those like one with these ids, for which there are so many `rows` each. None where kernels read what is made
-        of ids, or look at a batch before."""
+        """Those like one with these ids, for which there are so many `rows` each, which they are held to if it
+        `checks`. None where kernels read what is made of ids, or look at a batch before."""
         device = next(iter(ids.values())).device
         executor = program.executor(device)
         if not isinstance(executor, OnCuda) or executor.phases.once.launches:
             return None
         common = Repeated.of(executor, device, [*ids], [*tensors], program.extents(counts), program.grad)
         layout = Layout.of([readable(each) for each in ids.values()], [rows[name] for name in ids])
-        return cls(common, layout) if common else None
+        return cls(common, layout, checks) if common else None
 
     def call(self, ids: Mapping[str, Tensor]) -> RepeatedCall:
         """A call with other ids, which are checked while all else is queued. Raises DeviceFault."""
         given, device = [readable(each) for each in ids.values()], self.common.device
         with current(device) as stream:
-            memory, checked = device_ids(device.index).narrow_as(self.layout, given, stream)
+            memory, checked = device_ids(device.index).narrow_as(self.layout, given, stream, self.checks)
         first = memory.data_ptr()
         return RepeatedCall(self.common, [first + ID_BYTES * start for *_, start in self.layout.maps], memory, checked)
 
@@ -133,13 +135,14 @@ class RepeatedCall:
 
     def results(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """The results alone, of tensors in the order of the first call's."""
-        return self._launched(tensors)[0]
+        return self._launched({name: aligned(each) for name, each in tensors.items()})[0]
 
     def start(self, frozen: frozenset[str], tensors: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], Begun]:
         """The results, and what goes on with them."""
-        results, held = self._launched(tensors)
-        # Their memory alone: a result will know what made it, and a parameter has other memory once it is moved.
-        held = self.held, held, *(each.detach() for each in results)
+        # Their memory alone is held: a parameter has other once it is moved, and a result will know what made it.
+        given = {name: aligned(each.detach()) for name, each in tensors.items()}
+        results, arena = self._launched(given)
+        held = self.held, arena, *given.values(), *(each.detach() for each in results)
         return results, Begun(self.addresses, held, self.common.reads)
 
     def gradients(
@@ -149,14 +152,20 @@ class RepeatedCall:
         common, executor, given = self.common, self.common.executor, [aligned(each) for each in upstreams]
         own = [address_of(name, each) for name, each in zip(executor.upstreams, given, strict=True)]
         made, _ = executor.launch(common.bound[1], begun.addresses + own, common.device)
-        return {name: gradient.reshape(tensors[name].shape) for name, gradient in executor.gradients_of(made).items()}
+        found = executor.gradients_of(made)
+        return {name: _in_shape(each, tensors[name].shape) for name, each in found.items()}
 
-    def _launched(self, tensors: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], tuple[Any, ...]]:
-        """The results, and what holds the memory that was given and made."""
-        common, given = self.common, {name: aligned(each.detach()) for name, each in tensors.items()}
-        self.addresses.extend(address_of(name, each) for name, each in given.items())
+    def _launched(self, tensors: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], Tensor | None]:
+        """The results, and the memory of what nobody gets, of tensors that are `aligned`."""
+        common = self.common
+        self.addresses.extend([address_of(name, each) for name, each in tensors.items()])
         made, arena = common.executor.launch(common.bound[0], self.addresses, common.device)
-        return common.executor.results_of(made), (arena, *given.values())
+        return common.executor.results_of(made), arena
+
+
+def _in_shape(tensor: Tensor, shape: Any) -> Tensor:
+    """The tensor in a shape: PyTorch takes longer to find that it is in it."""
+    return tensor if tensor.shape == shape else tensor.reshape(shape)
 
 
 def repeats_on(device: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -225,11 +225,17 @@ def _shaped(result: Any, form: Result) -> Any:
 def _rows(tensor: Any, table: bool) -> Any:
     """A tensor in the shape that the text declares it in: rows, if it is a table, and no dimensions of one; a
     number is one element."""
-    kept = tensor.shape[:1] if table else ()
-    inner = tensor.shape[len(kept) :]
-    if 1 not in inner and tensor.dim():
-        return tensor
-    return tensor.reshape([*kept, *(size for size in inner if size != 1)] or [1])
+    shape = _declared(tensor.shape, table)
+    return tensor if shape is None else tensor.reshape(shape)
+
+
+@lru_cache(maxsize=1_024)
+def _declared(shape: tuple[int, ...], table: bool) -> tuple[int, ...] | None:
+    """That shape, of a tensor's; None where it is the same."""
+    kept, inner = (shape[:1], shape[1:]) if table else ((), shape)
+    if 1 not in inner and shape:
+        return None
+    return (*kept, *(size for size in inner if size != 1)) or (1,)
 
 
 def _share(original: Any, to: Any) -> None:
