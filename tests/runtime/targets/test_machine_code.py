@@ -81,7 +81,7 @@ def test_kernels_of_one_name_are_not_mistaken_in_another_process(kept_one: str) 
     """LLVM knows functions by name: one that is kept stands beside one that this process has made, and read again."""
     made = OTHER if kept_one == TEXT else TEXT
     scores(kept_one)
-    program = "from tests.runtime.test_machine_code import in_turn; in_turn()"
+    program = "from tests.runtime.targets.test_machine_code import in_turn; in_turn()"
     texts = [made, kept_one, made, kept_one]
     done = subprocess.run(
         [sys.executable, "-c", program], input="\0".join(texts), capture_output=True, text=True, check=False

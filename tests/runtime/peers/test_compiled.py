@@ -18,7 +18,7 @@ import pytest
 from explorer.runtime import leftovers
 from explorer.runtime.peers import compiled, timed
 from explorer.runtime.run import RunRequest, execute
-from tests.runtime.test_peer_torch import EXAMPLES, set_up
+from tests.runtime.peers.test_torch import EXAMPLES, set_up
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="needs PyTorch")

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which th
 
 torch_ids = pytest.importorskip("explorer.runtime.torch.ids")
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 ENTITIES, RELATIONS, BATCH, D = 11, 3, 17, 6
 
 

@@ -9,7 +9,7 @@ import pytest
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.stages import Stage
 from explorer.runtime.workers.worker import compile_model
-from tests.runtime.test_jobs import TRANSE
+from tests.runtime.workers.test_jobs import TRANSE
 
 ASKED = {"text": TRANSE, "name": None, "sizes": {}, "options": {}, "stages": [], "flips": True}
 STOPPED = Stage("cuda", (), 0.0, None, "Stopped after 1 s.", stopped=True)

@@ -18,7 +18,7 @@ from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.runs.written import read_written
 from explorer.runtime.targets import dae
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "embedding"
+FOLDER = Path(__file__).resolve().parents[3] / "examples" / "embedding"
 WRITTEN = sorted(FOLDER.glob("*.dlc"))
 SLS, SLS_MODEL = (FOLDER / "sls.dlc").read_text(), (FOLDER / "sls.emb").read_text()
 written = pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)

@@ -14,7 +14,7 @@ from explorer.runtime.torch import backward
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 ENTITIES, RELATIONS, BATCH = 7, 3, 12
 
 

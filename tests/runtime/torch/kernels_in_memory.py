@@ -11,7 +11,7 @@ from typing import Any
 from explorer.compiler.codegen.text import Code
 from tests.emulator.emulate import COMMON, HERE, as_cpp
 
-HEADERS = Path(__file__).parent / "export" / "headers"
+HEADERS = Path(__file__).parents[1] / "export" / "headers"
 FROM_ADDRESSES = """
 template <auto kernel, class... Each, size_t... at>
 void from_addresses(void (*)(Each...), std::index_sequence<at...>, unsigned blocks, unsigned columns, unsigned threads,

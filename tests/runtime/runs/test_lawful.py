@@ -14,7 +14,7 @@ from explorer.runtime.reference.compare import compare
 from explorer.runtime.reference.numbers.arithmetic import FLOAT64
 from explorer.runtime.run import RunRequest, execute
 
-TRANSE = (Path(__file__).parents[2] / "examples" / "kge" / "transe_l2.emb").read_text()
+TRANSE = (Path(__file__).parents[3] / "examples" / "kge" / "transe_l2.emb").read_text()
 SOFTPLUS = """dim D = 16
 score Softplus(h: entity, r: relation, t: entity):
     param E[entity, D], R[relation, D]

@@ -5,7 +5,7 @@ import pytest
 
 from explorer.runtime.reference import evaluate as reference
 from tests.oracles import kge, rgnn
-from tests.runtime.layer_models import GCN, GRAPH, TEXTS, G, draw, oracle, structure
+from tests.runtime.reference.layer_models import GCN, GRAPH, TEXTS, G, draw, oracle, structure
 
 
 @pytest.mark.sampled(2)

@@ -10,7 +10,7 @@ from explorer.runtime.run import RunRequest, execute
 from explorer.runtime.runs import layer
 from explorer.runtime.runs.request import compile_request
 
-RGCN = (Path(__file__).resolve().parents[2] / "examples" / "rgnn" / "rgcn.emb").read_text()
+RGCN = (Path(__file__).resolve().parents[3] / "examples" / "rgnn" / "rgcn.emb").read_text()
 SMALL = {"F": 4, "G": 3}
 
 

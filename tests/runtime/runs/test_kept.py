@@ -24,7 +24,7 @@ from explorer.runtime.runs import score as scores
 from explorer.runtime.runs import simulate as dae_run
 from explorer.runtime.targets import dae
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 KEPT = (dae_run._RAN, dae_run._ACCOUNTS, setups._MEANINGS, scores._ASKED, matrices._MADE, triples._GENERATED)
 RANDOM = np.random.default_rng(3)
 SMALL: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ from explorer.runtime.runs import request as setup
 from explorer.runtime.runs import simulate as dae_run
 from tests.oracles import embedding
 
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "embedding").glob("*.emb"))
+EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples" / "embedding").glob("*.emb"))
 RANDOM = np.random.default_rng(0)
 BAGS = {
     "ptr": np.array([0, 0, 3, 4, 4, 20, 20]),  # the first, a middle and the last bag are empty
@@ -115,8 +115,8 @@ def test_wrong_gradients_have_no_times(data: Path, monkeypatch: pytest.MonkeyPat
         assert found[figure] is None
 
 
-SLS = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "sls.emb").read_text()
-SPMM = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "spmm.emb").read_text()
+SLS = (Path(__file__).resolve().parents[3] / "examples" / "embedding" / "sls.emb").read_text()
+SPMM = (Path(__file__).resolve().parents[3] / "examples" / "embedding" / "spmm.emb").read_text()
 
 
 def test_a_run_says_what_it_ran_on_and_the_least_that_it_needs() -> None:
@@ -214,7 +214,7 @@ def test_the_library_takes_lists_by_the_names_of_the_contract(on: str) -> None:
 
 
 def test_nonzeros_come_back_in_the_callers_order() -> None:
-    text = (Path(__file__).resolve().parents[2] / "examples" / "embedding" / "sddmm.emb").read_text()
+    text = (Path(__file__).resolve().parents[3] / "examples" / "embedding" / "sddmm.emb").read_text()
     random = np.random.default_rng(2)
     X, Y = random.standard_normal((2, 7, 19), dtype=np.float32)
     value = random.standard_normal(25, dtype=np.float32)

@@ -17,7 +17,7 @@ from tests.compiler.by_form.forms import FORMS
 from tests.compiler.by_form.set_forms import SET_FORMS, inputs_of
 from tests.compiler.by_form.set_structures import SHAPES
 from tests.compiler.models import compiled, draw_inputs
-from tests.runtime.test_peer_torch import EXAMPLES, set_up
+from tests.runtime.peers.test_torch import EXAMPLES, set_up
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 ROUNDOFF_64 = 2.0**-53

@@ -19,7 +19,7 @@ from explorer.runtime.targets.gpu import memory  # noqa: E402
 from explorer.runtime.torch import cache as torch_kept  # noqa: E402
 from explorer.runtime.torch import cuda as torch_cuda  # noqa: E402
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 ROWS, COLS, NONZEROS, D = 5, 7, 40, 8
 
 

@@ -9,7 +9,19 @@ from explorer.runtime.data.graphs import graph_from_edges, load_graph
 from explorer.runtime.reference import evaluate as reference
 from explorer.runtime.reference import rows as reference_rows
 from explorer.runtime.reference.text import ReferenceFailure
-from tests.runtime.layer_models import GCN, GRAPH, RGAT, RGAT_HEADS, RGCN, TEXTS, D, H, draw, oracle, structure
+from tests.runtime.reference.layer_models import (
+    GCN,
+    GRAPH,
+    RGAT,
+    RGAT_HEADS,
+    RGCN,
+    TEXTS,
+    D,
+    H,
+    draw,
+    oracle,
+    structure,
+)
 
 
 def run(lines, edges=((0, 0, 1), (1, 0, 2), (0, 1, 2), (3, 1, 2)), nodes=5, sizes=(), helpers="", **tensors):

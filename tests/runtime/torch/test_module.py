@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which th
 torch_programs = pytest.importorskip("explorer.runtime.torch.programs")
 torch_cuda = pytest.importorskip("explorer.runtime.torch.cuda")
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 ENTITIES, RELATIONS, BATCH, NEGATIVES, D, K = 11, 3, 17, 4, 6, 5
 NODES, EDGES, TYPES, F, G = 9, 40, 3, 4, 5
 

@@ -16,7 +16,7 @@ from explorer.runtime.runs import score as run_score
 from explorer.runtime.runs.request import RunRequest, Setup, compile_request
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/*.emb"))
+EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*/*.emb"))
 PREPARE: dict[str, Any] = {"score": run_score.prepare, "layer": run_layer.prepare, "op": run_op.prepare}
 
 

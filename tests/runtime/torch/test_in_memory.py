@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import explorer
-from tests.runtime.kernels_in_memory import launched, library_of
+from tests.runtime.torch.kernels_in_memory import launched, library_of
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
 from explorer.runtime.torch import cuda as torch_cuda  # noqa: E402
 from explorer.runtime.torch import device_ids, repeated, structure  # noqa: E402
 from explorer.runtime.torch import module as torch_module  # noqa: E402
-from tests.runtime.test_torch_repeated import ATTENDED, attended  # noqa: E402
+from tests.runtime.torch.test_repeated import ATTENDED, attended  # noqa: E402
 
 ENTITIES, RELATIONS, BATCH, STEPS = 30, 5, 24, 6
 RESCAL = """

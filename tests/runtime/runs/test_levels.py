@@ -9,7 +9,7 @@ import pytest
 
 from explorer.runtime.run import RunRequest, execute
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SCORES = sorted((EXAMPLES / "kge").glob("*.emb"))
 LAYERS = sorted((EXAMPLES / "rgnn").glob("*.emb"))
 SMALL = {"D": 19, "K": 5, "F": 6, "G": 17, "H": 2}

@@ -25,7 +25,7 @@ from explorer.runtime.runs import op as run_op
 from explorer.runtime.runs import score as run_score
 from explorer.runtime.runs.request import RunRequest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SMALL = GraphPreset(num_nodes=300, num_edges=1_500, num_ntypes=3, num_etypes=5, reach=0.5)
 FILES = (
     *sorted((ROOT / "examples").glob("*/*.emb")),
