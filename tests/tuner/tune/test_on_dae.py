@@ -169,8 +169,18 @@ def test_a_usual_choice_that_cannot_be_run_is_told() -> None:
     assert "queue holds 16" in said[-1]["message"]
 
 
-def test_no_trial_begins_once_the_time_is_over() -> None:
-    said = search(BAGS, tune={"trials": 400, "search": "random", "seconds": 1e-3}, data="tiny")
+def test_no_trial_begins_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, true = 0.0, simulation.advance
+
+    def taking_a_second(*arguments: Any) -> Any:
+        nonlocal now
+        now += 1.0
+        return true(*arguments)
+
+    monkeypatch.setattr(simulation, "advance", taking_a_second)
+    for module in (tuning, on_dae, tuner_search):
+        monkeypatch.setattr(module, "own_time", lambda: now)
+    said = search(BAGS, tune={"trials": 400, "search": "random", "seconds": 0.5}, data="tiny")
     hold_together(said)
     assert len(of_kind("trial", said)) == 1, "the usual one is tried in any case"
     assert any("time limit" in sentence for sentence in said[-1]["tuned"]["why"])
