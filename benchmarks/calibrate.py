@@ -2,8 +2,9 @@
 
 `explorer bench calibrate [--json]`. The sum of bags is compiled at every level and simulated on the sizes of Ember's
 Table 3 with uniform lookups; `explorer.machine.calibration` says what is fitted to which published numbers. What the
-core alone is assumed to do besides is fitted to Ember's Figure 3 (`benchmarks._core`). The parameters printed are those
-that explorer/machine/parameters.py carries: after a change to the machine or to the programs, copy them there.
+core alone is assumed to do besides is fitted to Ember's Figure 3 (`benchmarks.simulated.core_alone`). The parameters
+printed are those that explorer/machine/parameters.py carries: after a change to the machine or to the programs, copy
+them there.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _core
 from benchmarks.dae import prepared
+from benchmarks.simulated import core_alone
 from explorer.compiler.ir.access.dlc import DlcProgram
 from explorer.compiler.ir.module import Module
 from explorer.machine.calibration import PUBLISHED, Calibration, Cases, calibrate
@@ -34,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args(argv)
     found = calibrate(cases(), MachineParameters())
-    core = _core.fit(MachineParameters())
+    core = core_alone.fit(MachineParameters())
     shown = f"{table(found)}\n\n{core_table(core)}"
     print(json.dumps(figures(found) | {"core_alone": core}) if arguments.json else shown)
     return 0

@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
-from benchmarks._growing import GROWING
-from benchmarks._measuring import heading, provenance, summary
+from benchmarks.cases.growing import GROWING
+from benchmarks.timing.host import heading, provenance, summary
 from explorer.compiler.codegen.binary.kept import VARIABLE
 from explorer.runtime.workers.worker import warm_compile
 

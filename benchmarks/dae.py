@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _core, _dae_written
+from benchmarks.simulated import by_hand, core_alone
 from explorer.machine.parameters import MachineParameters
 from explorer.runtime.data.bags import BAG_PRESETS
 from explorer.runtime.run import FAMILIES, RunRequest, compile_request
@@ -88,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     cases = [case for case in CASES if arguments.only in (None, case.group)]
     rows = [row for case in cases for row in simulate(case)]
-    statements = _core.statements(MachineParameters())
+    statements = core_alone.statements(MachineParameters())
     figures = {
         "source": "simulated",
         "device": DEVICE,
@@ -96,11 +96,11 @@ def main(argv: Sequence[str]) -> int:
         "cases": rows,
         "core_alone": {"basis": basis.ASSUMED_BASELINE, "statements": statements},
     }
-    written = _dae_written.rows(arguments.only)
+    written = by_hand.rows(arguments.only)
     if arguments.json:
-        print(json.dumps({**figures, "written": written, "published": _dae_written.PUBLISHED}))
+        print(json.dumps({**figures, "written": written, "published": by_hand.PUBLISHED}))
     else:
-        print("\n\n".join([table(figures), *([_dae_written.table(written)] if written else [])]))
+        print("\n\n".join([table(figures), *([by_hand.table(written)] if written else [])]))
     return 0 if all(row["matches_reference"] for row in (*rows, *written)) else 1
 
 
@@ -193,7 +193,9 @@ def table(figures: dict[str, Any]) -> str:
     lines.append("opt1 to opt3: speed over opt0, of what the last column says")
     lines.append(f"over a core: speed of opt3 over vectorised and over scalar code on a core: {basis.ASSUMED_BASELINE}")
     lines.append(SAMPLED)
-    return "\n".join([*lines, *_filter_table(figures["cases"]), "", *_core.table(figures["core_alone"]["statements"])])
+    return "\n".join(
+        [*lines, *_filter_table(figures["cases"]), "", *core_alone.table(figures["core_alone"]["statements"])]
+    )
 
 
 def _filter_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

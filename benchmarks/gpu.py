@@ -98,7 +98,7 @@ def missing_gpu() -> str:
 
 def names_of(only: str) -> list[str]:
     """The rows whose names begin with one of the words between commas; all where there is none."""
-    from benchmarks._gpu_rows import ROWS
+    from benchmarks.gpu_suite.rows import ROWS
 
     wanted = [word.strip().lower() for word in only.split(",") if word.strip()]
     return [row.name for row in ROWS if not wanted or any(row.name.lower().startswith(word) for word in wanted)]
@@ -166,8 +166,8 @@ def work(arguments: argparse.Namespace) -> int:
     """Measures the rows that `--worker` names, a JSON line each; ends at once where the device's context is broken."""
     import torch
 
-    from benchmarks._gpu_measuring import Bench
-    from benchmarks._gpu_timing import first_line
+    from benchmarks.gpu_suite.measuring import Bench
+    from benchmarks.timing.device import first_line
 
     torch.backends.cuda.matmul.allow_tf32 = False
     bench = Bench(arguments)
@@ -190,7 +190,7 @@ def work(arguments: argparse.Namespace) -> int:
 
 def picked(name: str, arguments: argparse.Namespace) -> Any:
     """A row by its name, small where the run is to be quick."""
-    from benchmarks._gpu_rows import ROWS, smaller
+    from benchmarks.gpu_suite.rows import ROWS, smaller
 
     row = next(row for row in ROWS if row.name == name)
     return smaller(row) if arguments.quick else row
@@ -211,7 +211,7 @@ def once(name: str, arguments: argparse.Namespace) -> int:
     """Our kernels of one row, launched once."""
     import torch
 
-    from benchmarks._gpu_measuring import bind
+    from benchmarks.gpu_suite.measuring import bind
 
     row = picked(name, arguments)
     bind(row.problem("cuda", arguments.data)).launch()

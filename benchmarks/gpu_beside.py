@@ -2,9 +2,10 @@
 
     explorer bench gpu_beside --other DIR [--only NAME,...] [--data FILE] [--turns N] [--json]
 
-Each checkout has a process, which binds a row's kernels to inputs that both draw from the same seeds; then they are
-timed by turns, 15 samples each, caches flushed. Prints the medians and their ratio a row; `gpu` says whether results
-are right. Status 1 where a row failed or takes over 1.02 times the other's, 2 where there is no GPU.
+Each checkout has a process, which runs this suite as it is there. It binds a row's kernels to inputs that both draw
+from the same seeds; then they are timed by turns, 15 samples each, caches flushed. Prints the medians and their ratio a
+row; `gpu` says whether results are right. Status 1 where a row failed or takes over 1.02 times the other's, 2 where
+there is no GPU.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def measure_all(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Each row's samples in both checkouts."""
-    from benchmarks._gpu_rows import ROWS
+    from benchmarks.gpu_suite.rows import ROWS
 
     wanted = [word.strip().lower() for word in arguments.only.split(",") if word.strip()]
     with ExitStack() as stack:
@@ -107,7 +108,7 @@ class Side:
     def __init__(self, folder: Path, data: str) -> None:
         own = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--worker", "--data", data],
+            [sys.executable, "-m", "benchmarks.gpu_beside", "--worker", "--data", data],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": own},
             stdin=subprocess.PIPE,
@@ -142,13 +143,12 @@ class Side:
 
 
 def work(data: str) -> int:
-    """A side: answers requests until there are none. It imports what its working folder has."""
-    sys.path[:] = [os.getcwd(), *(path for path in sys.path if Path(path or ".").resolve() != HERE / "benchmarks")]
+    """A side: answers requests until there are none."""
     import torch
 
-    from benchmarks._gpu_measuring import bind
-    from benchmarks._gpu_rows import ROWS
-    from benchmarks._gpu_timing import Clock
+    from benchmarks.gpu_suite.measuring import bind
+    from benchmarks.gpu_suite.rows import ROWS
+    from benchmarks.timing.device import Clock
 
     torch.backends.cuda.matmul.allow_tf32 = False
     clock, rows, bound = Clock(), {row.name: row for row in ROWS}, None

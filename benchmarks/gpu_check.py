@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import explorer
-from benchmarks._checked_cases import (
+from benchmarks.cases.checked import (
     BATCHES,
     GRADIENT_SIZES,
     LAYER_SIZES,

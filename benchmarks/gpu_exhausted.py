@@ -33,10 +33,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from benchmarks._exhausted import BAR, HIGH, METRICS, RESOURCES, dominant, told, verdict
-from benchmarks._ncu import Failed, NoCounters, end_of, find_ncu, version_of
-from benchmarks._ncu_counters import Json, Kernel, count, error_of, joined, rows_of, total_ms
 from benchmarks.gpu import DATA, missing_gpu, names_of, picked
+from benchmarks.profiling.counters import Json, Kernel, count, error_of, joined, rows_of, total_ms
+from benchmarks.profiling.exhausted import BAR, HIGH, METRICS, RESOURCES, dominant, told, verdict
+from benchmarks.profiling.ncu import Failed, NoCounters, end_of, find_ncu, version_of
 
 BY_NAME_ONLY = "needs a GPU and Nsight Compute"
 """`explorer bench` runs this suite only where it is named."""
@@ -186,7 +186,7 @@ class Counting:
 
 def published() -> dict[str, float]:
     """Milliseconds of hand-written kernels by row, where any are published."""
-    from benchmarks._gpu_rows import ROWS
+    from benchmarks.gpu_suite.rows import ROWS
 
     return {row.name: row.hand_ms for row in ROWS if row.hand_ms is not None}
 
@@ -206,7 +206,7 @@ def figures(kernels: Sequence[Kernel]) -> Json:
 
 def launch(arguments: argparse.Namespace) -> int:
     """What ncu runs: waits until it has the device for itself, launches a row's kernels, and writes down which."""
-    from benchmarks._gpu_profiled import launched_once
+    from benchmarks.profiling.launched import launched_once
     from explorer.runtime.targets.gpu.device import cupy_module
 
     row = picked(arguments.row, arguments)

@@ -69,7 +69,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def measure_all(arguments: argparse.Namespace, triples: Triples) -> Iterator[dict[str, Any]]:
     """A row for each score, without and with candidates, forward and backward."""
-    from benchmarks._gpu_timing import Clock
+    from benchmarks.timing.device import Clock
 
     clock = Clock()
     for name in arguments.only.split(","):

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import explorer
-from benchmarks._checked_cases import ZOO
+from benchmarks.cases.checked import ZOO
 from benchmarks.gpu import DATA, missing_gpu
 from explorer.runtime import on_gpu
 from explorer.runtime.peers import timed

@@ -3,7 +3,7 @@
 `explorer bench kge [--train] [--data SOURCE] [--repeat N] [--json]`. Both sides take turns and compute the same scores,
 which are checked against the float64 reference first. Peak memory is what a process's resident memory grows by during
 one call, each side in a process of its own (Linux's VmHWM, reset before the call; it counts to about a quarter of a
-MiB). With `--train`, training steps are timed instead: see `_kge_training.py`.
+MiB). With `--train`, training steps are timed instead: see `training_row`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import _kge_training
-from benchmarks._measuring import heading, interleave, peak_growth, provenance, summary
+from benchmarks.timing.host import heading, interleave, peak_growth, provenance, summary
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 SIDES = ("explorer", "eager")
 CHECKED_ROWS = 256
 RESOLUTION = 2**18
 """Bytes: the kernel counts a thread's pages in steps of 64."""
+STEP_BATCH = 1_024
+STEP_SIZES = (32, 64)
+CANDIDATES = 17
+"""Of a triple, where a step has some: the true tail and sixteen corrupted ones."""
+GRADIENT_TOLERANCE = 1e-4
+"""How far a gradient may be from eager's in float64, of its largest element: rounding of up to 17,408 terms."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,13 @@ def main(argv: Sequence[str]) -> int:
         print(peak_bytes(next(case for case in CASES if case.model == model), side, arguments.data))
         return 0
     if arguments.train:
-        rows = _kge_training.rows(tuple((case.model, case.eager) for case in CASES), arguments.data, arguments.repeat)
+        rows = training_rows(tuple((case.model, case.eager) for case in CASES), arguments.data, arguments.repeat)
     else:
         rows = [measure(case, arguments.data, arguments.repeat) for case in CASES]
     import torch
 
     figures = {**provenance(), "peer": f"PyTorch {torch.__version__}, eager", "data": arguments.data, "cases": rows}
-    written = _kge_training.table if arguments.train else table
+    written = training_table if arguments.train else table
     print(json.dumps(figures) if arguments.json else written(figures))
     return 0 if all(row["matches_reference"] for row in rows) else 1
 
@@ -176,6 +181,85 @@ def table(figures: dict[str, Any]) -> str:
             f"{_mib(ours):>10}{_mib(eager):>9}{row['memory']:>8.1%}"
             + (f"  target {', '.join(targets)}" if targets else "")
         )
+    return "\n".join(lines)
+
+
+def training_rows(cases: tuple[tuple[str, Callable[[Any], Any]], ...], data: str, repeat: int) -> list[dict[str, Any]]:
+    """The table's rows: models by name with their expressions in PyTorch, and TransR with candidates."""
+    found = [training_row(name, eager, size, 0, data, repeat) for name, eager in cases for size in STEP_SIZES]
+    return found + [
+        training_row("transr", _transr_of_candidates, size, CANDIDATES, data, repeat) for size in STEP_SIZES
+    ]
+
+
+def _transr_of_candidates(x: Any) -> Any:
+    return ((x.E[x.h][:, None] - x.E[x.t]).bmm(x.P[x.r]) + x.R[x.r][:, None]).norm(dim=-1)
+
+
+def training_row(
+    name: str, eager: Callable[[Any], Any], size: int, candidates: int, data: str, repeat: int
+) -> dict[str, Any]:
+    """One row of the table of `--train`: a step is a batch's scores, the mean of their softplus, and all gradients; no
+    optimiser, which takes both sides the same. Gradients that are not eager's in float64 have no times."""
+    import torch
+    from torch.nn.functional import softplus
+
+    import explorer
+    from explorer.runtime.data.triples import load_triples
+    from explorer.runtime.targets.cpu import threads
+
+    torch.set_num_threads(threads())
+    text = (CHECKOUT / "examples" / "kge" / f"{name}.emb").read_text()
+    sizes = dict.fromkeys(explorer.compile(text, on_demand=True).sizes, size)
+    options = {"negatives": f"tail:{candidates}"} if candidates else {}
+    triples, random = load_triples(data), torch.Generator().manual_seed(0)
+    module = explorer.compile(text, sizes=sizes, options=options, on_demand=True).torch(
+        entity=triples.num_entities, relation=triples.num_relations
+    )
+    picked = torch.randint(len(triples.h), (STEP_BATCH,), generator=random)
+    h, r, t = (torch.from_numpy(ids)[picked].long() for ids in (triples.h, triples.r, triples.t))
+    if candidates:
+        t = torch.randint(triples.num_entities, (STEP_BATCH, candidates), generator=random)
+    parameters = dict(module.named_parameters())
+    ids = {"h": h, "r": r, "t": t}
+
+    def step(score: Callable[[], Any], leaves: dict[str, Any]) -> dict[str, Any]:
+        for parameter in leaves.values():
+            parameter.grad = None
+        softplus(score()).mean().backward()
+        return {each: parameter.grad for each, parameter in leaves.items()}
+
+    wide = {each: parameter.detach().double().requires_grad_() for each, parameter in parameters.items()}
+    want = step(lambda: eager(SimpleNamespace(**wide, **ids)), wide)
+    sides: dict[str, Callable[[], object]] = {
+        "explorer": lambda: step(lambda: module(h, r, t), parameters),
+        "eager": lambda: step(lambda: eager(SimpleNamespace(**parameters, **ids)), parameters),
+    }
+    got = step(lambda: module(h, r, t), parameters)
+    error = max(float((got[each] - want[each]).abs().max() / want[each].abs().max()) for each in want)
+    row = {"model": name, "size": size, "candidates": max(1, candidates), "gradients_differ_by": error}
+    row["matches_reference"] = error <= GRADIENT_TOLERANCE
+    if not row["matches_reference"]:
+        return row
+    times = {side: summary(samples) for side, samples in interleave(sides, repeat).items()}
+    row |= {f"{side}_ms": times[side] for side in sides}
+    return row | {"ratio": round(times["explorer"]["median"] / times["eager"]["median"], 2)}
+
+
+def training_table(figures: dict[str, Any]) -> str:
+    """The figures for people."""
+    lines = [
+        f"{heading(figures)}; {figures['data']}; steps of {STEP_BATCH:,} triples beside {figures['peer']}",
+        "",
+        f"{'model':11}{'size':>5}{'candidates':>12}{'explorer ms':>13}{'eager ms':>11}{'of eager':>10}",
+    ]
+    for row in figures["cases"]:
+        start = f"{row['model']:11}{row['size']:>5}{row['candidates']:>12}"
+        if not row["matches_reference"]:
+            lines.append(f"{start}  wrong: gradients differ by {row['gradients_differ_by']:.1e} of the largest")
+            continue
+        times = f"{row['explorer_ms']['median']:>13.2f}{row['eager_ms']['median']:>11.2f}"
+        lines.append(f"{start}{times}{row['ratio']:>9.2f}x")
     return "\n".join(lines)
 
 

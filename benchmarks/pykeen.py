@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from benchmarks._measuring import heading, provenance, summary
+from benchmarks.timing.host import heading, provenance, summary
 
 BY_NAME_ONLY = "it needs PyKEEN"
 BATCH, STEPS, TURNS = 1_024, 20, 11

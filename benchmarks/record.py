@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._recorded_spaces import SPACES, Input, RecordedSpace
+from benchmarks.tuning.spaces import SPACES, Input, RecordedSpace
 from explorer.compiler.decisions import Value
 from explorer.tuner.features.launches import NAMES
 from explorer.tuner.points import Points
@@ -104,7 +104,7 @@ def slug(name: str) -> str:
 
 def enumerate_all(wanted: list[Wanted], arguments: argparse.Namespace) -> int:
     """Writes the points of each space."""
-    from benchmarks._recording import enumerated
+    from benchmarks.tuning.recording import enumerated
 
     folder: Path = arguments.points
     folder.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ def measured(
     end: float,
 ) -> Iterator[Line]:
     """Lines of the points of a space that are not known, and of what its machine codes are made of."""
-    from benchmarks._recording import AHEAD, Bench, compiled_ahead
+    from benchmarks.tuning.recording import AHEAD, Bench, compiled_ahead
 
     name = named(space, data)
     points = points_in(arguments.points, space, data)

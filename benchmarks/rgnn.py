@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import heading, interleave, peak_growth, provenance, summary
+from benchmarks.timing.host import heading, interleave, peak_growth, provenance, summary
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 SPEED_TARGET, MEMORY_TARGET = 3, 0.2

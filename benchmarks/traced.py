@@ -27,8 +27,8 @@ from threading import BrokenBarrierError
 from time import monotonic, perf_counter
 from typing import Any
 
-from benchmarks._gpu_timing import limited
 from benchmarks.gpu import missing_gpu
+from benchmarks.timing.device import limited
 
 BY_NAME_ONLY = "needs a GPU"
 """`explorer bench` runs this suite only where it is named."""

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._tuned_shapes import ROWS, SHAPES, Shape
+from benchmarks.tuning.shapes import ROWS, SHAPES, Shape
 from explorer.checkout import CHECKOUT
 from explorer.runtime.run import RunRequest, set_up
 from explorer.runtime.targets.gpu.device import current_device, missing

@@ -27,7 +27,7 @@ from time import perf_counter
 from typing import Any
 
 import explorer
-from benchmarks._measuring import heading, provenance
+from benchmarks.timing.host import heading, provenance
 from explorer.checkout import CHECKOUT
 from explorer.queue.broker import DOWN, Broker, connect
 from explorer.queue.client import StreamQueue

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from explorer.arguments import benchmark_suites
+
 ROOT = Path(__file__).parents[1]
 MAP = (ROOT / "docs" / "MAP.md").read_text()
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/MAP.md", "docs/LANGUAGE.md", "benchmarks/NOTES.md")
@@ -157,10 +159,30 @@ def test_imports_in_functions_count_and_those_for_types_do_not() -> None:
     assert list(imports_at_run_time(ast.parse(text).body)) == [("a", ""), ("c", "d")]
 
 
-def test_no_folder_has_more_files_than_a_room() -> None:
-    folders = [folder for folder in (ROOT / "explorer").rglob("*") if folder.is_dir() and folder.name != "__pycache__"]
+@pytest.mark.parametrize("top", ["explorer", "benchmarks"])
+def test_no_folder_has_more_files_than_a_room(top: str) -> None:
+    folders = [folder for folder in (ROOT / top).rglob("*") if folder.is_dir() and folder.name != "__pycache__"]
     counted = {str(folder.relative_to(ROOT)): sum(file.is_file() for file in folder.iterdir()) for folder in folders}
+    assert len(counted) > 5
     assert {folder: files for folder, files in counted.items() if files > MOST_FILES} == {}
+
+
+def test_beside_the_rooms_of_benchmarks_lie_only_commands() -> None:
+    """`explorer bench` finds them by the names of their files; what they share lies in the rooms."""
+    folder = ROOT / "benchmarks"
+    commands = {f"{name}.py" for name in benchmark_suites()}
+    assert {file.name for file in folder.iterdir() if file.is_file()} - commands == {
+        "__init__.py",
+        "README.md",
+        "NOTES.md",
+    }
+    assert {name for name in commands if not has_main(ast.parse((folder / name).read_text()))} == set()
+    assert not has_main(ast.parse("def other() -> None: ..."))
+
+
+def has_main(module: ast.Module) -> bool:
+    """Whether a module has what `explorer bench` calls."""
+    return any(isinstance(each, ast.FunctionDef) and each.name == "main" for each in module.body)
 
 
 def paths_in_tree(block: str) -> Iterator[str]:

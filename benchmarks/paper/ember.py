@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
-from benchmarks import _core, _dae_written, dae
+from benchmarks import dae
 from benchmarks.paper.figure import NEEDS_GPU, Figure, Paper, Published, Row, Table
-from benchmarks.paper.measured import embedding_figures
+from benchmarks.paper.measured.ember import figures
 from benchmarks.paper.whole_models import figure_8
+from benchmarks.simulated import by_hand, core_alone
 from explorer.checkout import CHECKOUT
 from explorer.compiler.ir.graph import Graph
 from explorer.compiler.ir.work import per_lookup
@@ -40,7 +41,7 @@ def _rows(group: str) -> tuple[Mapping[str, Any], ...]:
 @cache
 def _statements() -> Mapping[str, Mapping[str, Any]]:
     """What is simulated and published of the core alone, by figure."""
-    return {row["statement"].split(",")[0]: row for row in _core.statements(MachineParameters())}
+    return {row["statement"].split(",")[0]: row for row in core_alone.statements(MachineParameters())}
 
 
 COMPUTE = {"SLS": (1, 1), "SpAttn": (0, None), "SpMM": (2, 1), "MP": (5, 2), "KG": (4, 3)}
@@ -126,7 +127,7 @@ def core_table(*statements: tuple[str, str]) -> Table:
             {column: row["simulated"][graph] for column, row in found},
             {column: row["published"][graph] for column, row in found},
         )
-        for graph in _core.SAMPLES
+        for graph in core_alone.SAMPLES
     ]
     uses = "; ".join(f"{column}: {row['use']}" for column, row in found)
     note = (
@@ -147,7 +148,7 @@ def figure_3() -> Table:
 
 def figure_3a() -> Table:
     """The shares of requests that take so many times the L1D's latency."""
-    found = {graph: _core.longer(graph) for graph in _core.SAMPLES}
+    found = {graph: core_alone.longer(graph) for graph in core_alone.SAMPLES}
     columns = tuple(f"over {times}x" for times in ("10", "20", "50", "100"))
     shares = {graph: {f"over {t}x": 100 * share for t, share in row.items()} for graph, row in found.items()}
     rows = [Row(graph, {column: row[column] for column in columns}) for graph, row in shares.items()]
@@ -192,7 +193,7 @@ def figure_6() -> Table:
             {
                 columns[0]: speed,
                 columns[1]: speed / UNIT_POWER,
-                columns[2]: _core.memory_percent_decoupled(graph) / _statements()["Fig. 3d"]["simulated"][graph],
+                columns[2]: core_alone.memory_percent_decoupled(graph) / _statements()["Fig. 3d"]["simulated"][graph],
             },
             {columns[1]: row["published"][graph], columns[2]: FIGURE_6C[graph]},
         )
@@ -296,13 +297,13 @@ def figure_19() -> Table:
     column = "compiled over by hand, %"
     rows = [
         Row(f"{row['operation']} {row['data']}", {column: 100 * row["compiled_speed_of_by_hand"]})
-        for row in _dae_written.rows(None)
+        for row in by_hand.rows(None)
         if row["matches_reference"]
     ]
-    expected = sum(len(data) for _, _, data in _dae_written.CASES)
+    expected = sum(len(data) for _, _, data in by_hand.CASES)
     note = (
         "examples/embedding/*.dlc, written by a person, beside the compiler's opt3. Published: 99 % in the geometric"
-        f" mean of all classes, against hand code that is not to be had. {_dae_written.UNLIKE}"
+        f" mean of all classes, against hand code that is not to be had. {by_hand.UNLIKE}"
     )
     return Table("simulated", (column,), rows, note, "% of the speed", ".1f", right=len(rows) == expected)
 
@@ -351,7 +352,7 @@ PAPER = Paper(
             [2],
             None,
             NEEDS_GPU,
-            embedding_figures.times_table,
+            figures.times_table,
         ),
         _figure(
             "roofline",
@@ -359,7 +360,7 @@ PAPER = Paper(
             [2],
             None,
             NEEDS_GPU,
-            embedding_figures.roofline_table,
+            figures.roofline_table,
         ),
         _figure("table1", "Table 1: operations an element, and lookups", [1], compute_table),
         _figure("reuse", "Table 1: accesses within 1,000 other rows", [1], reuse_table),

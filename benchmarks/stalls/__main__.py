@@ -61,7 +61,7 @@ def _prepare(arguments: argparse.Namespace) -> int:
 
 
 def _profile(arguments: argparse.Namespace) -> int:
-    from benchmarks._ncu import Failed, find_ncu
+    from benchmarks.profiling.ncu import Failed, find_ncu
     from benchmarks.stalls.profiling import Settings, profile
 
     ncu = arguments.ncu or find_ncu()

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from benchmarks._ncu import Failed, end_of, run, version_of
+from benchmarks.profiling.ncu import Failed, end_of, run, version_of
 from benchmarks.stalls import source_page
 from benchmarks.stalls.source_page import FormatError, Launch, added
 

@@ -15,11 +15,12 @@ pytest.importorskip("torch")
 
 import torch
 
-from benchmarks import _gpu_measuring, _gpu_timing
+from benchmarks.gpu_suite import measuring
 from benchmarks.paper import cuke
 from benchmarks.paper.measured import cuke_times, cuke_training, memory, on_gpu
 from benchmarks.paper.measured import rows as timed_rows
 from benchmarks.paper.measured.on_gpu import Measured
+from benchmarks.timing import device as timing
 
 MS = {"ours": 1.0, "no inspector": 3.0, "cuKE's chunks": 2.0, "eager": 8.0, "TorchScript": 6.0, "torch.compile": 4.0}
 
@@ -62,7 +63,7 @@ def test_a_scores_peers_compute_what_it_is_held_to(monkeypatch: pytest.MonkeyPat
         return "" if seconds == on_gpu.COMPILE_SECONDS else "too slow"
 
     monkeypatch.setattr(on_gpu, "in_turns", in_turns)
-    monkeypatch.setattr(_gpu_timing, "called_within", called_within)
+    monkeypatch.setattr(timing, "called_within", called_within)
     settings = cuke_times.Settings.of("WN18", "WN18", {"no inspector": {"inspect": False}})
     case = cuke_times.Case(cuke_times.MODELS[name], 16, 32, negatives, 1)
     measured = cuke_times.measured(case, settings)
@@ -213,7 +214,7 @@ def test_the_allocators_peak_is_what_a_run_adds(monkeypatch: pytest.MonkeyPatch)
         reset_peak_memory_stats=lambda: setattr(held, "most", held.now),
     )
     monkeypatch.setattr(torch, "cuda", cuda)
-    assert _gpu_timing.peak_of(run) == (70, "result")
+    assert timing.peak_of(run) == (70, "result")
 
 
 def test_sparse_rows_are_those_of_the_table() -> None:
@@ -232,14 +233,14 @@ class Problem:
 def test_a_peer_may_fail_and_ours_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
     failing: set[str] = set()
 
-    def interleave(runs: Mapping[str, Callable[[], Any]], repeat: int) -> dict[str, _gpu_timing.Samples]:
+    def interleave(runs: Mapping[str, Callable[[], Any]], repeat: int) -> dict[str, timing.Samples]:
         return {
-            name: _gpu_timing.Samples(error="lost") if name in failing else _gpu_timing.Samples([run()])
+            name: timing.Samples(error="lost") if name in failing else timing.Samples([run()])
             for name, run in runs.items()
         }
 
-    monkeypatch.setattr(_gpu_measuring, "bind", lambda problem: SimpleNamespace(launch=lambda: len(problem.program)))
-    monkeypatch.setattr(_gpu_measuring, "outcome", lambda *_: (torch.ones(3), {}))
+    monkeypatch.setattr(measuring, "bind", lambda problem: SimpleNamespace(launch=lambda: len(problem.program)))
+    monkeypatch.setattr(measuring, "outcome", lambda *_: (torch.ones(3), {}))
     monkeypatch.setattr(on_gpu, "clock", lambda: SimpleNamespace(interleave=interleave))
 
     def measured(error: float) -> Measured:
@@ -256,6 +257,6 @@ def test_a_peer_may_fail_and_ours_may_not(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_contender_that_is_compiled_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    assert _gpu_timing.called_within(5, lambda: 1) == ""
-    assert _gpu_timing.called_within(5, lambda: 1 / 0).startswith("ZeroDivisionError")
-    assert _gpu_timing.called_within(1, lambda: time.sleep(3)) == "TimeoutError: more than 1 s"
+    assert timing.called_within(5, lambda: 1) == ""
+    assert timing.called_within(5, lambda: 1 / 0).startswith("ZeroDivisionError")
+    assert timing.called_within(1, lambda: time.sleep(3)) == "TimeoutError: more than 1 s"

@@ -16,15 +16,13 @@ torch = pytest.importorskip("torch", reason="the figure's models are PyTorch's, 
 import torch.nn.functional as F  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
-from benchmarks import _gpu_measuring as measuring  # noqa: E402
 from benchmarks import gpu, papers  # noqa: E402
-from benchmarks._gpu_timing import Ceilings, Samples  # noqa: E402
+from benchmarks.gpu_suite import measuring  # noqa: E402
 from benchmarks.paper.measured import beside, breakdown, on_gpu  # noqa: E402
-from benchmarks.paper.measured import embedding_figures as figures  # noqa: E402
-from benchmarks.paper.measured import embedding_lookups as lookups  # noqa: E402
-from benchmarks.paper.measured import embedding_models as models  # noqa: E402
 from benchmarks.paper.measured import rows as timed_rows  # noqa: E402
-from benchmarks.paper.measured.embedding_models import Weights  # noqa: E402
+from benchmarks.paper.measured.ember import figures, lookups, models  # noqa: E402
+from benchmarks.paper.measured.ember.models import Weights  # noqa: E402
+from benchmarks.timing.device import Ceilings, Samples  # noqa: E402
 
 SIZES = {
     lookups.Bags: {"rows": 100, "bags": 10, "length": 6, "size": 8},

@@ -40,11 +40,22 @@ def test_a_side_that_fails_says_which() -> None:
     assert "no such row" in gpu_beside.line_of({"row": "SpMM arxiv", **found})
 
 
-def test_a_side_runs_what_its_checkout_has_and_its_end_is_told(tmp_path: Path) -> None:
+def test_the_end_of_a_side_is_told(tmp_path: Path) -> None:
     """Here there is no GPU, and in that folder no benchmarks: the process ends."""
     with gpu_beside.Side(tmp_path, "WN18") as side:
         side.ask("prepare", "SpMM arxiv")
         assert side.answer() == {"error": "its process ended with 1"}
+
+
+def test_a_side_runs_the_suite_of_its_own_checkout(tmp_path: Path) -> None:
+    """Whose rows and measuring may lie elsewhere than here."""
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").touch()
+    answers = "import json, sys\nprint(json.dumps({'given': sys.argv[1:], 'asked': json.loads(input())}))\n"
+    (tmp_path / "benchmarks" / "gpu_beside.py").write_text(answers)
+    with gpu_beside.Side(tmp_path, "WN18") as side:
+        side.ask("prepare", "SpMM arxiv")
+        assert side.answer() == {"given": ["--worker", "--data", "WN18"], "asked": ["prepare", "SpMM arxiv"]}
 
 
 def test_without_a_gpu_nothing_is_measured(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import _checked_cases as checked
 from benchmarks import gpu_check
+from benchmarks.cases import checked
 from explorer.compiler.interpret import run_program
 from explorer.compiler.options import PRECISIONS
 

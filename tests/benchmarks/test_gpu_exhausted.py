@@ -20,10 +20,11 @@ pytest.importorskip("torch")
 
 import torch
 
-from benchmarks import _gpu_measuring, gpu_exhausted
-from benchmarks._exhausted import BAR, IN_WORDS, METRICS, MOVED, RESOURCES, STALLS, WAVES, told, verdict
-from benchmarks._gpu_rows import ROWS
-from benchmarks._ncu_counters import DRAM, L2, REACHED, TIME, Kernel, read
+from benchmarks import gpu_exhausted
+from benchmarks.gpu_suite import measuring
+from benchmarks.gpu_suite.rows import ROWS
+from benchmarks.profiling.counters import DRAM, L2, REACHED, TIME, Kernel, read
+from benchmarks.profiling.exhausted import BAR, IN_WORDS, METRICS, MOVED, RESOURCES, STALLS, WAVES, told, verdict
 from explorer.checkout import CHECKOUT
 
 FMA, LONG = RESOURCES["FMA"], STALLS["loads through L1"]
@@ -238,13 +239,13 @@ def test_what_is_asked_for_is_there(ncu: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_row_is_checked_and_launched_alone(fake_cuda: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretended = _gpu_measuring.outcome
+    pretended = measuring.outcome
 
     def outcome(problem: Any, bound: Any) -> Any:
         monkeypatch.setattr(torch, "from_dlpack", lambda array: torch.from_numpy(array.numpy.copy()))
         return pretended(problem, bound)
 
-    monkeypatch.setattr(_gpu_measuring, "outcome", outcome)
+    monkeypatch.setattr(measuring, "outcome", outcome)
     monkeypatch.setattr(torch.cuda.profiler, "profile", nullcontext)
     monkeypatch.setattr(gpu_exhausted, "DEVICE", "cpu")
     into, lock = tmp_path / "told", tmp_path / "lock"

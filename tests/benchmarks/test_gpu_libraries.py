@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from benchmarks import _gpu_libraries as libraries
-from benchmarks._gpu_timing import Clock, Samples
+from benchmarks.gpu_suite import libraries
+from benchmarks.timing.device import Clock, Samples
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:

@@ -14,10 +14,8 @@ from benchmarks import gpu
 
 torch = pytest.importorskip("torch", reason="the suite's peers are PyTorch's, which this machine does without")
 
-from benchmarks import _gpu_inputs as inputs  # noqa: E402
-from benchmarks import _gpu_measuring as measuring  # noqa: E402
-from benchmarks import _gpu_rows as rows  # noqa: E402
-from benchmarks import _gpu_timing as timing  # noqa: E402
+from benchmarks.gpu_suite import inputs, measuring, rows  # noqa: E402
+from benchmarks.timing import device as timing  # noqa: E402
 from explorer.runtime.targets.cpu import prepare_once  # noqa: E402
 
 SMALL = [rows.smaller(row) for row in rows.ROWS if getattr(row, "graph", "") == ""]

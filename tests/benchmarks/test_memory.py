@@ -1,6 +1,6 @@
 """The account of memory: what it says of a small graph, and that a run on the CPU holds what its kernels tell.
 
-That the account is what a module of PyTorch asks a GPU for is in tests/runtime/test_held.py.
+That the account is what a module of PyTorch asks a GPU for is in tests/runtime/torch/test_account.py.
 """
 
 import json

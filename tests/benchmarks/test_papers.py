@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks import _core, papers
+from benchmarks import papers
 from benchmarks.paper import cuke, gsparse, hector
 from benchmarks.paper.figure import Figure, Paper, Row, Table, as_json, as_text
 from benchmarks.paper.measured import by_setting
 from benchmarks.paper.page import page
+from benchmarks.simulated import core_alone
 from explorer.checkout import CHECKOUT
 from explorer.compiler.ir.work import per_lookup
 from explorer.machine.parameters import MachineParameters
@@ -213,12 +214,12 @@ def test_operations_an_element_and_lookups_follow_the_text() -> None:
 
 
 def test_requests_take_no_longer_than_the_memory_lets_them() -> None:
-    found = machine.simulate(_core.program(1), _core.inputs("proteins"), MachineParameters(), core_alone=True)
+    found = machine.simulate(core_alone.program(1), core_alone.inputs("proteins"), MachineParameters(), core_alone=True)
     counts = list(found.account["core_alone"]["longer"].values())
     assert counts == sorted(counts, reverse=True)
     assert counts[0] >= found.account["core_alone"]["loads_missed"]
     near = MachineParameters(hbm_ns=1.0, llc_ns=1.0, l2_ns=1.0, walk_cycles=0.0, hbm_gbs=1e6, l1_cycles=2.0)
-    found = machine.simulate(_core.program(1), _core.inputs("proteins"), near, core_alone=True)
+    found = machine.simulate(core_alone.program(1), core_alone.inputs("proteins"), near, core_alone=True)
     assert found.account["core_alone"]["longer"]["100"] == 0
 
 

@@ -11,15 +11,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="what ours stands beside is PyTorch, which this machine does without")
 
 import explorer  # noqa: E402
-from benchmarks import _gpu_measuring  # noqa: E402
-from benchmarks._gpu_inputs import relational_graph  # noqa: E402
-from benchmarks._gpu_timing import Samples, first_line  # noqa: E402
+from benchmarks.gpu_suite import measuring  # noqa: E402
+from benchmarks.gpu_suite.inputs import relational_graph  # noqa: E402
 from benchmarks.paper import hector  # noqa: E402
 from benchmarks.paper.figure import Row  # noqa: E402
 from benchmarks.paper.measured import beside, breakdown, hector_figures, memory, on_gpu  # noqa: E402
 from benchmarks.paper.measured import rows as timed_rows  # noqa: E402
 from benchmarks.paper.measured.on_gpu import Measured  # noqa: E402
 from benchmarks.paper.measured.rows import MeasuredRows  # noqa: E402
+from benchmarks.timing.device import Samples, first_line  # noqa: E402
 from explorer.checkout import CHECKOUT  # noqa: E402
 
 Runs = Mapping[str, Callable[[], Any]]
@@ -201,7 +201,7 @@ def device(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(on_gpu, "give_back", lambda: None)
     monkeypatch.setattr(on_gpu, "clock", Clock)
     monkeypatch.setattr(breakdown, "synchronize", lambda: None)
-    monkeypatch.setattr(_gpu_measuring, "outcome", outcome)
+    monkeypatch.setattr(measuring, "outcome", outcome)
     return fake_cuda
 
 

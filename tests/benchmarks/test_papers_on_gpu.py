@@ -10,13 +10,15 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks import _gpu_peers, _gpu_rows, papers
-from benchmarks._gpu_inputs import relational_graph
-from benchmarks._gpu_timing import Samples
+from benchmarks import papers
+from benchmarks.gpu_suite import rows as suite_rows
+from benchmarks.gpu_suite.inputs import relational_graph
+from benchmarks.gpu_suite.peers import LAYERS
 from benchmarks.paper import gsparse, hector
 from benchmarks.paper.measured import breakdown, by_setting, counters, hector_figures, memory, on_gpu
 from benchmarks.paper.measured import rows as timed_rows
 from benchmarks.paper.measured.on_gpu import Measured
+from benchmarks.timing.device import Samples
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def test_table_5_takes_each_setting_of_each_graph(
     table = hector.speeds_5(layer, task)
     ((problem, settings, check, most),) = calls
     assert settings == ["U", "C", "R", "C+R"]
-    plain = _gpu_peers.LAYERS[layer](problem.tensors, relational_graph("aifb", "", "cpu")[1])
+    plain = LAYERS[layer](problem.tensors, relational_graph("aifb", "", "cpu")[1])
     assert check(plain) <= most < check(plain * 1.01)
     row, draft = table.rows
     assert row.ours == {"U, ms": 1.0, "speed, C": 1 / 2, "speed, R": 1 / 3, "speed, C+R": 1 / 4}
@@ -75,8 +77,8 @@ def test_graphs_for_which_no_time_is_left_are_named(calls: list[Any], monkeypatc
 
 def test_tiles_and_lanes_are_those_that_are_counted(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"nodes": 50, "nonzeros": 300}
-    made = _gpu_rows.MatrixRow
-    monkeypatch.setattr(_gpu_rows, "MatrixRow", lambda **given: made(**{**given, **small}))
+    made = suite_rows.MatrixRow
+    monkeypatch.setattr(suite_rows, "MatrixRow", lambda **given: made(**{**given, **small}))
     table = by_setting.tile_times(gsparse.SETTINGS, 32)
     assert [row.label for row in table.rows] == list(gsparse.SETTINGS)
     assert calls[0][1] == list(gsparse.SETTINGS)

@@ -17,14 +17,16 @@ pytest.importorskip("torch")
 
 import torch
 
-from benchmarks import _gpu_measuring, _ncu, _ncu_counters, papers
-from benchmarks._ncu import Failed, NoCounters
-from benchmarks._ncu_counters import DRAM, FITS, IPC, REACHED, REGISTERS, SHARED, TIME, FormatError, Kernel
+from benchmarks import papers
+from benchmarks.gpu_suite import measuring
 from benchmarks.paper import cuke, hector
 from benchmarks.paper.figure import Figure, as_text
 from benchmarks.paper.measured import ahead, counters, launched, on_gpu, profiled
 from benchmarks.paper.measured.counters import Case, Counted
 from benchmarks.paper.page import page
+from benchmarks.profiling import counters as ncu_counters
+from benchmarks.profiling.counters import DRAM, FITS, IPC, REACHED, REGISTERS, SHARED, TIME, FormatError, Kernel
+from benchmarks.profiling.ncu import Failed, NoCounters, end_of
 
 PAGE = """==PROF== a format sample of the tests, not measured
 "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",\
@@ -41,7 +43,7 @@ ALL = (DRAM, FITS, IPC, REACHED, REGISTERS, *SHARED, TIME)
 
 
 def test_a_page_of_counters_is_read() -> None:
-    (one, first), (two, second) = _ncu_counters.read(PAGE.splitlines(), ALL)
+    (one, first), (two, second) = ncu_counters.read(PAGE.splitlines(), ALL)
     assert (one, two) == ("one_kernel", "two_kernel")
     assert first == {
         DRAM: 30.5,
@@ -54,14 +56,14 @@ def test_a_page_of_counters_is_read() -> None:
         REACHED: 61.25,
     }
     assert second.keys() == first.keys() - {DRAM, REACHED}, "what ncu has no value of is left out"
-    scaled = _ncu_counters.read(PAGE.replace('"ns"', '"us"').replace('"byte/block"', '"Kbyte/block"').splitlines(), ALL)
+    scaled = ncu_counters.read(PAGE.replace('"ns"', '"us"').replace('"byte/block"', '"Kbyte/block"').splitlines(), ALL)
     assert scaled[0][1] == first | {TIME: pytest.approx(2), "launch__shared_mem_per_block_static": 33_216e3}
 
 
 @pytest.mark.parametrize("text", ["", "==WARNING== No kernels were profiled", PAGE.replace('"ns"', '"fortnight"')])
 def test_what_is_no_page_of_counters_is_refused(text: str) -> None:
     with pytest.raises(FormatError):
-        _ncu_counters.read(text.splitlines(), ALL)
+        ncu_counters.read(text.splitlines(), ALL)
 
 
 METRICS = (REACHED, IPC)
@@ -72,13 +74,13 @@ def kernel(symbol: str, template: str, backward: bool = False) -> dict[str, Any]
 
 
 def test_rows_belong_to_the_launches_in_their_order() -> None:
-    rows = _ncu_counters.read(PAGE.splitlines(), ALL)
+    rows = ncu_counters.read(PAGE.splitlines(), ALL)
     told = [
         {"name": "a", "launched": [kernel("one_kernel", "gemm")]},
         {"name": "b", "launched": []},
         {"name": "c", "launched": [kernel("two_kernel", "rows", True)]},
     ]
-    found = _ncu_counters.joined(told, rows)
+    found = ncu_counters.joined(told, rows)
     assert {name: [each.symbol for each in kernels] for name, kernels in found.items()} == {
         "a": ["one_kernel"],
         "b": [],
@@ -86,9 +88,9 @@ def test_rows_belong_to_the_launches_in_their_order() -> None:
     }
     assert found["c"][0] == Kernel("two_kernel", "rows", True, 128, rows[1][1])
     with pytest.raises(FormatError, match="2 kernels of 2"):
-        _ncu_counters.joined(told, rows[::-1])
+        ncu_counters.joined(told, rows[::-1])
     with pytest.raises(FormatError, match="1 kernels of 2"):
-        _ncu_counters.joined(told, rows[:1])
+        ncu_counters.joined(told, rows[:1])
 
 
 def found_of(**kernels: list[Kernel]) -> Counted:
@@ -96,7 +98,7 @@ def found_of(**kernels: list[Kernel]) -> Counted:
 
 
 def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = [values for _, values in _ncu_counters.read(PAGE.splitlines(), ALL)]
+    values = [values for _, values in ncu_counters.read(PAGE.splitlines(), ALL)]
     own = [Kernel("a", "gemm", False, 128, values[0]), Kernel("b", "rows", False, 128, values[1])]
     own.append(Kernel("c", "outer_products", True, 128, values[1]))
     asked = []
@@ -129,7 +131,7 @@ def test_instructions_per_cycle_are_weighted_by_time(monkeypatch: pytest.MonkeyP
 
 
 def test_occupancy_stands_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = [values for _, values in _ncu_counters.read(PAGE.splitlines(), ALL)]
+    values = [values for _, values in ncu_counters.read(PAGE.splitlines(), ALL)]
     own = [Kernel("a", "chunks", False, 512, values[0]), Kernel("b", "inspector", False, 128, values[1])]
     failed = Counted({"x": own}, {"y": "ValueError: no"}, ["z"], "a device with ncu")
     monkeypatch.setattr(on_gpu, "give_back", lambda: None)
@@ -177,7 +179,7 @@ SMALL = [
 @pytest.fixture
 def device(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The pretended device, with what PyTorch's tensors would have on one."""
-    pretended = _gpu_measuring.outcome
+    pretended = measuring.outcome
 
     def outcome(problem: Any, bound: Any) -> Any:
         monkeypatch.setattr(torch, "from_dlpack", lambda array: torch.from_numpy(array.numpy.copy()))
@@ -185,7 +187,7 @@ def device(fake_cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(on_gpu, "DEVICE", "cpu")
     monkeypatch.setattr(on_gpu, "give_back", lambda: None)
-    monkeypatch.setattr(_gpu_measuring, "outcome", outcome)
+    monkeypatch.setattr(measuring, "outcome", outcome)
     monkeypatch.setattr(torch.cuda.profiler, "profile", nullcontext)
     on_gpu.layer_program.cache_clear()
     yield fake_cuda
@@ -271,7 +273,7 @@ def test_cases_are_launched_under_ncu(ncu: Path) -> None:
     assert not found.failed
     script = ncu.read_text()
     ncu.write_text(script.replace('"right": True', '"right": False'))
-    assert counters.counted(SMALL[:1], METRICS, 20).failed == {"TransR": _ncu_counters.WRONG}
+    assert counters.counted(SMALL[:1], METRICS, 20).failed == {"TransR": ncu_counters.WRONG}
 
 
 def test_counters_without_a_value_are_none(ncu: Path) -> None:
@@ -321,5 +323,5 @@ def test_kernels_are_counted_without_a_gpu() -> None:
 
 def test_the_end_of_what_was_said_is_ncus_complaint() -> None:
     text = "a\n==ERROR== Failed to initialize the profiler\nb\n==ERROR== The application returned an error code (1).\n"
-    assert _ncu.end_of(text) == "==ERROR== Failed to initialize the profiler"
-    assert _ncu.end_of("a\n b") == "a b"
+    assert end_of(text) == "==ERROR== Failed to initialize the profiler"
+    assert end_of("a\n b") == "a b"

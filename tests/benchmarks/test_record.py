@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import _recording, record
-from benchmarks._recorded_spaces import SPACES, Input, Made, RecordedSpace
+from benchmarks import record
+from benchmarks.tuning import recording
+from benchmarks.tuning.spaces import SPACES, Input, Made, RecordedSpace
 from explorer.runtime.targets.gpu.device import DeviceFault
 from explorer.tuner.device import recipes
 from explorer.tuner.features.launches import NAMES
@@ -55,7 +56,7 @@ def test_spaces_have_names_and_files_of_their_own() -> None:
 def test_spaces_have_as_many_points_as_issue_17_asks_for(name: str, tmp_path: Path) -> None:
     """500 to 4,000, and the usual one is what the heuristics choose for that data."""
     (found,) = ((space, data) for space in SPACES for data in space.inputs if record.named(space, data) == name)
-    points, compilation = _recording.enumerated(*found, tmp_path, "sm_90")
+    points, compilation = recording.enumerated(*found, tmp_path, "sm_90")
     assert 500 <= len(points) <= 4_000
     assert points.schedule_at(points.usual).items() <= compilation.schedule.items()
 
@@ -102,8 +103,8 @@ def test_identical_machine_code_is_not_timed_twice(
     count = enumerated(tmp_path)
     monkeypatch.setattr(recipes, "digest_parts", lambda code: [b"the same"])
     calls = []
-    of = _recording.Bench.measured
-    monkeypatch.setattr(_recording.Bench, "measured", lambda *given: calls.append(1) or of(*given))
+    of = recording.Bench.measured
+    monkeypatch.setattr(recording.Bench, "measured", lambda *given: calls.append(1) or of(*given))
     points = [line for line in measured(tmp_path, []) if "point" in line]
     assert len(points) == count
     assert len(calls) == 1
@@ -132,13 +133,13 @@ def test_a_schedule_with_another_result_is_told_and_not_timed(
     tmp_path: Path, small: Any, fake_cuda: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     enumerated(tmp_path)
-    right = _recording.Bench.check_usual
+    right = recording.Bench.check_usual
 
     def then_spoil(*given: Any) -> None:
         right(*given)
         fake_cuda.spoils = True
 
-    monkeypatch.setattr(_recording.Bench, "check_usual", then_spoil)
+    monkeypatch.setattr(recording.Bench, "check_usual", then_spoil)
     told = [line for line in measured(tmp_path, []) if "point" in line]
     assert {line["invalidity"] for line in told} == {"correctness"}
     assert all(not line["times"] for line in told)
@@ -235,13 +236,13 @@ def test_a_worker_that_is_silent_is_given_up(tmp_path: Path, monkeypatch: pytest
 
 
 def test_points_are_compiled_ahead_in_processes_as_they_are_here(tmp_path: Path) -> None:
-    points, compilation = _recording.enumerated(SMALL, SMALL.inputs[0], tmp_path, "sm_90")
-    recipe = _recording.Recipe.of(compilation)
+    points, compilation = recording.enumerated(SMALL, SMALL.inputs[0], tmp_path, "sm_90")
+    recipe = recording.Recipe.of(compilation)
     sizes = dict.fromkeys(("bags", "entries", "rows"), 100)
     jobs = [(number, points.at(number)) for number in range(3)]
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        ahead = list(_recording.compiled_ahead(pool, jobs, recipe, sizes, 2))
-    here = list(_recording.compiled_ahead(None, jobs, recipe, sizes, 2))
+        ahead = list(recording.compiled_ahead(pool, jobs, recipe, sizes, 2))
+    here = list(recording.compiled_ahead(None, jobs, recipe, sizes, 2))
     assert [number for number, _, _ in ahead] == [0, 1, 2]
     for (_, _, one), (_, _, other) in zip(ahead, here, strict=True):
         assert (one.digest, one.features, one.error) == (other.digest, other.features, "")

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks import _core, _kge_training, dae, kge, rgnn
 from benchmarks import compile as compile_suite
-from benchmarks._growing import chain
-from benchmarks._measuring import interleave, provenance, summary
+from benchmarks import dae, kge, rgnn
+from benchmarks.cases.growing import chain
+from benchmarks.simulated import core_alone
+from benchmarks.timing.host import interleave, provenance, summary
 from explorer.compiler.codegen.binary import nvrtc
 from explorer.runtime.data.matrices import MATRIX_PRESETS
 from explorer.runtime.reference.compare import compare
@@ -43,16 +44,16 @@ def test_a_wrong_score_has_no_times() -> None:
 
 @pytest.mark.sweep
 def test_training_steps_have_eagers_gradients_and_wrong_ones_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_kge_training, "BATCH", 40)
-    monkeypatch.setattr(_kge_training, "SIZES", (8,))
+    monkeypatch.setattr(kge, "STEP_BATCH", 40)
+    monkeypatch.setattr(kge, "STEP_SIZES", (8,))
     transr = next(case for case in kge.CASES if case.model == "transr")
-    *right, candidates = _kge_training.rows((("transr", transr.eager),), "WN18", repeat=1)
-    (wrong, _) = _kge_training.rows((("transr", lambda x: 2 * transr.eager(x)),), "WN18", repeat=1)
+    *right, candidates = kge.training_rows((("transr", transr.eager),), "WN18", repeat=1)
+    (wrong, _) = kge.training_rows((("transr", lambda x: 2 * transr.eager(x)),), "WN18", repeat=1)
 
-    assert candidates["candidates"] == _kge_training.CANDIDATES
+    assert candidates["candidates"] == kge.CANDIDATES
     assert all(row["matches_reference"] and row["ratio"] > 0 for row in (*right, candidates))
     assert not wrong["matches_reference"]
-    text = _kge_training.table({**provenance(), "data": "WN18", "peer": "PyTorch", "cases": [*right, wrong]})
+    text = kge.training_table({**provenance(), "data": "WN18", "peer": "PyTorch", "cases": [*right, wrong]})
     assert text.count("wrong") == 1
 
 
@@ -147,7 +148,9 @@ def test_a_case_with_options_has_a_row_with_them() -> None:
     assert own["speedup_over_opt0"]["opt3"] > plain["speedup_over_opt0"]["opt3"]
     for row in (plain, own):
         assert 0 < row["speedup_over_core_alone"]["vectorised"] < row["speedup_over_core_alone"]["scalar"]
-    statement = _core._statement("Fig. 4", "held out", _core.IN_FLIGHT, dict.fromkeys(_core.IN_FLIGHT, 20.0))
+    statement = core_alone._statement(
+        "Fig. 4", "held out", core_alone.IN_FLIGHT, dict.fromkeys(core_alone.IN_FLIGHT, 20.0)
+    )
     figures = {"source": "simulated", "device": "machine", "date": "today", "cases": [plain, own]}
     text = dae.table(figures | {"core_alone": {"statements": [statement]}})
     assert text.count("predicted, expected error") == 2

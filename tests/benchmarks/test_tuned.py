@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks import tuned
-from benchmarks._recorded_spaces import Input, Made
-from benchmarks._tuned_shapes import ROWS, SHAPES, Shape
+from benchmarks.tuning.shapes import ROWS, SHAPES, Shape
+from benchmarks.tuning.spaces import Input, Made
 from explorer.runtime.targets.gpu.program import BoundProgram
 from explorer.tuner.device import ahead
 from explorer.tuner.device.trials import OnDevice
@@ -131,7 +131,7 @@ def test_means_are_of_the_shapes_or_of_the_rows(tmp_path: Path) -> None:
 
 def test_there_are_the_20_shapes_and_five_rows_of_the_suite() -> None:
     pytest.importorskip("torch", reason="the rows are PyTorch's")
-    from benchmarks._gpu_rows import ROWS as SUITE
+    from benchmarks.gpu_suite.rows import ROWS as SUITE
 
     assert len({shape.name for shape in SHAPES}) == 20
     assert {shape.name for shape in ROWS} <= {row.name for row in SUITE}

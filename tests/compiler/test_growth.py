@@ -6,7 +6,7 @@ from pstats import Stats
 import pytest
 
 import explorer
-from benchmarks._growing import GROWING
+from benchmarks.cases.growing import GROWING
 from explorer.compiler.ir.loops import Row
 from explorer.compiler.ir.node import walk
 from explorer.compiler.ir.verify import accesses, kernels

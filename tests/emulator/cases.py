@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks._checked_cases import Case
+from benchmarks.cases.checked import Case
 
 SIZES = (8, 33)
 """One that vectors divide, and one that nothing does."""

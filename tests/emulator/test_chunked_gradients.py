@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from benchmarks._checked_cases import BATCHES, Case
+from benchmarks.cases.checked import BATCHES, Case
 from benchmarks.gpu_check import Setting, check, check_gradients, compiled
 from tests.compiler.random_models import model_texts
 from tests.compiler.schedule.test_chunks import PASTED

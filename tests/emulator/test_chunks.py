@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks._checked_cases import BATCHES, Case
+from benchmarks.cases.checked import BATCHES, Case
 from benchmarks.gpu_check import Setting, check, compiled
 from tests.compiler.schedule.test_chunks import PASTED
 from tests.emulator.cases import as_parameters

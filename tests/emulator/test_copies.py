@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks._checked_cases import Case
+from benchmarks.cases.checked import Case
 from benchmarks.gpu_check import Setting, check, check_gradients, check_rows, compiled
 from explorer.compiler.codegen.cuda.words import COPY, WAIT_FOR_COPIES
 from explorer.compiler.ir.kernels import Copy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._checked_cases import Case, cases_of
+from benchmarks.cases.checked import Case, cases_of
 from benchmarks.gpu_check import Setting, check_model
 
 TWINS = """dim F = 4

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks._checked_cases import Case
+from benchmarks.cases.checked import Case
 from benchmarks.gpu_check import Setting, check_gradients, check_rows
 from explorer.compiler.ir.kernels import ScheduledKernel
 from explorer.compiler.to_json import kernels_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._checked_cases import cases_of
+from benchmarks.cases.checked import cases_of
 from benchmarks.gpu_check import Setting, check_model
 from tests.compiler.by_form.bag_forms import BAG_FORMS
 from tests.compiler.by_form.facts import FACTS

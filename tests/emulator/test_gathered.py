@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import explorer
-from benchmarks._checked_cases import CHECKOUT, Case
+from benchmarks.cases.checked import Case
 from benchmarks.gpu_check import Setting, check, check_gradients, compiled, draw, judged, meaning, triples
+from explorer.checkout import CHECKOUT
 
 SIZES = (1, 3, 7, 41, 48, 602)
 MODELS = ("transe_l2", "transh", "distmult")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._checked_cases import Case, gradient_cases
+from benchmarks.cases.checked import Case, gradient_cases
 from benchmarks.gpu_check import Setting, check_gradients
 from tests.emulator.cases import SIZES, as_parameters
 

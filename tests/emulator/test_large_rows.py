@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 import explorer
-from benchmarks._checked_cases import CHECKOUT, Case
+from benchmarks.cases.checked import Case
 from benchmarks.gpu_check import Setting, check_gradients, check_rows, compiled
+from explorer.checkout import CHECKOUT
 from explorer.runtime.data.graphs import GraphPreset, generate
 from tests.compiler.passes.test_late_reshapes import TUCKER
 

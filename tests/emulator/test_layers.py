@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._checked_cases import Case, layer_cases
+from benchmarks.cases.checked import Case, layer_cases
 from benchmarks.gpu_check import Setting, check_rows
 from tests.emulator.cases import SIZES, as_parameters
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks._checked_cases import cases_of
+from benchmarks.cases.checked import cases_of
 from benchmarks.gpu_check import Setting, check_model
 from explorer.runtime.data.graphs import GENERATED, GraphPreset, RelationalGraph, generate
 from tests.compiler.parameters import PARAMETERS

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from benchmarks._checked_cases import Case
+from benchmarks.cases.checked import Case
 from tests.compiler.swaps import ROOT
 from tests.sweep.mutants import Emulated, Tally, hunt
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._checked_cases import Case
+from benchmarks.cases.checked import Case
 from benchmarks.gpu_check import Setting, check, check_gradients
 from tests.compiler.schedule.test_negatives import SCORES
 

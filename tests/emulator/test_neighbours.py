@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import explorer
-from benchmarks._checked_cases import Case, sizes_of
+from benchmarks.cases.checked import Case, sizes_of
 from benchmarks.gpu_check import Setting, check, check_gradients
 from explorer.compiler.ir.kernels import Loop, Reduce
 from explorer.compiler.ir.node import walk

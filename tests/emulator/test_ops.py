@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import explorer
-from benchmarks._checked_cases import Case, op_cases
+from benchmarks.cases.checked import Case, op_cases
 from benchmarks.gpu_check import Setting, check_rows
 from tests.emulator.cases import SIZES, as_parameters
 

@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 import explorer
-from benchmarks._checked_cases import CHECKOUT, Case
+from benchmarks.cases.checked import Case
 from benchmarks.gpu_check import Setting, check_gradients
+from explorer.checkout import CHECKOUT
 from explorer.runtime.data.graphs import GraphPreset, generate
 
 MANY_EDGES = GraphPreset(num_nodes=31, num_edges=900, num_ntypes=2, num_etypes=5, reach=0.3)

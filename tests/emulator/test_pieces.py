@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks._checked_cases import Case
+from benchmarks.cases.checked import Case
 from benchmarks.gpu_check import Setting, check_rows
 from explorer.compiler.codegen.text import Code
 from explorer.runtime.data.graphs import GraphPreset, generate

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks._checked_cases import TWO_SETS, Case
+from benchmarks.cases.checked import TWO_SETS, Case
 from benchmarks.gpu_check import Setting, check, check_gradients, check_rows, compiled
 from explorer.compiler.ir.kernels import Multiply
 from explorer.compiler.ir.node import walk

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks._checked_cases import CHECKOUT, Case, sizes_of
+from benchmarks.cases.checked import Case, sizes_of
 from benchmarks.gpu_check import Setting, check_rows
+from explorer.checkout import CHECKOUT
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.schedule.gemm import strategy
 from explorer.compiler.schedule.inspect.piece_groups import PairArrays, PlacedPieces

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from benchmarks._checked_cases import CHECKOUT
+from explorer.checkout import CHECKOUT
 from explorer.compiler.codegen.text import Code
 from explorer.compiler.compilation import compile_model
 from explorer.compiler.decisions import Sample

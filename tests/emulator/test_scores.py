@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks._checked_cases import Case, all_cases
+from benchmarks.cases.checked import Case, all_cases
 from benchmarks.gpu_check import Setting, check
 from tests.emulator.cases import SIZES, as_parameters
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks._checked_cases import cases_of
+from benchmarks.cases.checked import cases_of
 from benchmarks.gpu_check import Setting, check_model
 from explorer.runtime.data.graphs import GraphPreset, generate
 from tests.compiler.schedule.segment_models import SEGMENT_MODELS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._checked_cases import ZOO, cases_of
+from benchmarks.cases.checked import ZOO, cases_of
 from benchmarks.gpu_check import Setting, check_model, compiled
 
 

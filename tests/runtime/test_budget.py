@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import explorer
-from benchmarks._growing import GROWING
+from benchmarks.cases.growing import GROWING
 from explorer.compiler import stages, to_json
 from explorer.compiler.codegen.binary import nvrtc
 from explorer.compiler.pipeline import STAGES

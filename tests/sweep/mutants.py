@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import explorer
-from benchmarks._checked_cases import Case, all_cases, gradient_cases, layer_cases, op_cases
+from benchmarks.cases.checked import Case, all_cases, gradient_cases, layer_cases, op_cases
 from benchmarks.gpu_check import CHECKS, Setting, check_gradients
 from explorer.compiler.codegen.cuda.program import generate_cuda
 from explorer.compiler.ir.bounds.lookups import given_facts

@@ -40,7 +40,7 @@ Told = Mapping[tuple[str, str], Mapping[str, tuple[float, float, float]]]
 def bench() -> Any:
     """What measures rows of `explorer bench gpu` in this process."""
     from benchmarks import gpu
-    from benchmarks._gpu_measuring import Bench
+    from benchmarks.gpu_suite.measuring import Bench
 
     return Bench(gpu.parse(["--repeat", str(on_gpu.REPEAT)]))
 
@@ -59,7 +59,7 @@ def measured(row: Any) -> Mapping[str, Any]:
 
 def products_table() -> Table:
     """G-Sparse's kernels: SpMM and SDDMM beside cuSPARSE."""
-    from benchmarks._gpu_rows import ROWS, MatrixRow
+    from benchmarks.gpu_suite.rows import ROWS, MatrixRow
 
     rows, found = [row for row in ROWS if isinstance(row, MatrixRow)], MeasuredRows()
     columns = ("ours, ms", "cuSPARSE, ms", "gather and sum, ms", "speed over cuSPARSE")
@@ -89,7 +89,7 @@ def products_table() -> Table:
 
 def code_of_products() -> list[Code]:
     """What these times are of."""
-    from benchmarks._gpu_rows import ROWS, MatrixRow
+    from benchmarks.gpu_suite.rows import ROWS, MatrixRow
 
     return [partial(code_of, row) for row in ROWS if isinstance(row, MatrixRow)]
 
@@ -167,7 +167,7 @@ def layer_peers(layer: str) -> on_gpu.Peers:
     """A layer in eager PyTorch: a product a type, and with a copy of a weight for each edge where there is room."""
 
     def made(tensors: Mapping[str, Any], edges: Any, grad: bool) -> dict[str, on_gpu.Run]:
-        from benchmarks._gpu_peers import LAYERS
+        from benchmarks.gpu_suite.peers import LAYERS
 
         plain = LAYERS[layer]
         runs = {LOOP: _called(lambda given: plain(given, edges), tensors, grad)}
@@ -288,7 +288,7 @@ def _compiled(
     """A layer with copies, eager and as torch.compile makes it; what it cannot make in its time is among `errors`."""
     import torch
 
-    from benchmarks._gpu_timing import called_within
+    from benchmarks.timing.device import called_within
 
     compute = _with_copies(layer, edges)
     runs = {COPIES: _called(compute, tensors, grad)}

@@ -49,9 +49,9 @@ def kinds_of(compilation: Any) -> dict[str, str]:
 
 def layer_spent(layer: str, data: str, sizes: Mapping[str, int], options: on_gpu.Options, grad: bool) -> Spent:
     """What a run of a layer on a graph spends."""
-    from benchmarks._gpu_inputs import drawn, relational_graph
-    from benchmarks._gpu_measuring import bind, outcome
-    from benchmarks._gpu_rows import Problem
+    from benchmarks.gpu_suite.inputs import drawn, relational_graph
+    from benchmarks.gpu_suite.measuring import bind, outcome
+    from benchmarks.gpu_suite.rows import Problem
 
     structure, edges = relational_graph(data, "", on_gpu.DEVICE)
     on_gpu.give_back()

@@ -139,7 +139,7 @@ def sparse_times(model: str, size: int, settings: Mapping[str, on_gpu.Options]) 
 
 def _matrix(model: str, size: int) -> Any:
     """The row of `explorer bench gpu` that has arxiv's counts."""
-    from benchmarks._gpu_rows import MatrixRow
+    from benchmarks.gpu_suite.rows import MatrixRow
 
     return MatrixRow(name=model, model=model, nodes=169_343, nonzeros=1_166_243, size=size)
 
@@ -203,7 +203,7 @@ def rows_times() -> Table:
     """Hector's §4.4: what cuBLAS makes a second of rows times a matrix of 64 by 64, by how many rows there are."""
     import torch
 
-    from benchmarks._gpu_rows import TOLERANCES
+    from benchmarks.gpu_suite.rows import TOLERANCES
 
     on_gpu.give_back()
     columns, size = ("ms", "TFLOP/s"), 64

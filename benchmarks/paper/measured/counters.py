@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks._ncu import NoCounters, find_ncu, version_of
-from benchmarks._ncu_counters import Kernel, count, error_of, joined, rows_of
+from benchmarks.profiling.counters import Kernel, count, error_of, joined, rows_of
+from benchmarks.profiling.ncu import NoCounters, find_ncu, version_of
 from explorer.compiler.compilation import Compilation
 
 

@@ -136,8 +136,8 @@ def measured(case: Case, settings: Settings) -> on_gpu.Measured:
     """A score's times by setting and peer."""
     import torch
 
-    from benchmarks._gpu_rows import CHECKED, TOLERANCES
-    from benchmarks._gpu_timing import called_within
+    from benchmarks.gpu_suite.rows import CHECKED, TOLERANCES
+    from benchmarks.timing.device import called_within
 
     on_gpu.give_back()
     torch._dynamo.reset()
@@ -165,7 +165,7 @@ def _program(case: Case, options: tuple[tuple[str, Any], ...]) -> Any:
 
 def _row_of(case: Case) -> Any:
     """The row of `explorer bench gpu` of a score."""
-    from benchmarks._gpu_rows import ScoreRow
+    from benchmarks.gpu_suite.rows import ScoreRow
 
     return ScoreRow(name=case.model, model=case.model, size=case.size, batch=case.batch, negatives=case.negatives)
 

@@ -134,8 +134,8 @@ def drawn(name: str, data: str) -> Batch:
     """A batch of a graph's triples, the tails of its second half corrupted, and tables of random rows."""
     import torch
 
-    from benchmarks._gpu_inputs import drawn as random_tensors
-    from benchmarks._gpu_inputs import knowledge_graph
+    from benchmarks.gpu_suite.inputs import drawn as random_tensors
+    from benchmarks.gpu_suite.inputs import knowledge_graph
 
     triples, random = knowledge_graph(data), np.random.default_rng(0)
     places, half = random.integers(0, len(triples.h), BATCH), BATCH // 2
@@ -152,7 +152,7 @@ def drawn(name: str, data: str) -> Batch:
 
 def eager(name: str, batch: Batch, tables: Mapping[str, Any]) -> Side:
     """Eager PyTorch with dense gradients of such tables."""
-    from benchmarks._gpu_peers import SCORES
+    from benchmarks.gpu_suite.peers import SCORES
 
     score = SCORES[MODELS[name]]
     return Side(lambda: score(tables, batch.h, batch.r, batch.t), batch.signs, tables, batch.touched)
@@ -160,7 +160,7 @@ def eager(name: str, batch: Batch, tables: Mapping[str, Any]) -> Side:
 
 def sides(name: str, batch: Batch) -> dict[str, Side]:
     """All ways to train, which share the tables."""
-    from benchmarks._gpu_peers import SCORES
+    from benchmarks.gpu_suite.peers import SCORES
 
     made, score = module(name), SCORES[MODELS[name]]
     rows = {key: SparseRows(table) for key, table in batch.tables.items()}

@@ -15,11 +15,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from benchmarks._gpu_inputs import drawn, relational_graph
-from benchmarks._gpu_profiled import Json, launched_once
-from benchmarks._gpu_rows import CHECKED, TOLERANCES, Problem, ScoreRow
+from benchmarks.gpu_suite.inputs import drawn, relational_graph
+from benchmarks.gpu_suite.rows import CHECKED, TOLERANCES, Problem, ScoreRow
 from benchmarks.paper.measured import on_gpu
 from benchmarks.paper.measured.counters import Case
+from benchmarks.profiling.launched import Json, launched_once
 from explorer.compiler.compilation import Compilation
 from explorer.runtime.torch.programs import TensorProgram
 

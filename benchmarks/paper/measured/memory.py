@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._gpu_timing import peak_of
 from benchmarks.paper.figure import Row, Table
 from benchmarks.paper.measured import on_gpu
 from benchmarks.paper.measured.ahead import Code
 from benchmarks.paper.measured.rows import MeasuredRows
+from benchmarks.timing.device import peak_of
 
 MIB, GIB = 2**20, 2**30
 MODEL = "transr"
@@ -62,8 +62,8 @@ def peaks(ids: Ids, width: int) -> tuple[int, int, bool]:
     """Bytes at the peaks of a batch's score, ours and eager, and whether both scores are right."""
     import torch
 
-    from benchmarks._gpu_peers import SCORES
-    from benchmarks._gpu_rows import TOLERANCES
+    from benchmarks.gpu_suite.peers import SCORES
+    from benchmarks.gpu_suite.rows import TOLERANCES
 
     entities, places = np.unique(np.concatenate([ids["head"], ids["tail"]]), return_inverse=True)
     relations, matrices = np.unique(ids["relation"], return_inverse=True)
@@ -97,8 +97,8 @@ def error_of(scores: Any, tables: Mapping[str, Any], index: Sequence[Any]) -> fl
     """How far the first scores are from those in float64."""
     import torch
 
-    from benchmarks._gpu_peers import SCORES
-    from benchmarks._gpu_rows import CHECKED, relative_error
+    from benchmarks.gpu_suite.peers import SCORES
+    from benchmarks.gpu_suite.rows import CHECKED, relative_error
 
     h, r, t = (each[:CHECKED] for each in index)
     own = {"E": tables["E"].double(), "R": tables["R"][r].double(), "P": tables["P"][r].double()}
@@ -110,7 +110,7 @@ def held(layer: str, data: str, sizes: Mapping[str, int], options: on_gpu.Option
     held before; and whether the result is right."""
     import torch
 
-    from benchmarks._gpu_inputs import drawn, relational_graph
+    from benchmarks.gpu_suite.inputs import drawn, relational_graph
 
     encoded, edges = relational_graph(data, "", on_gpu.DEVICE)
     module = on_gpu.module(f"rgnn/{layer}", tuple(sizes.items()), tuple(options.items()))

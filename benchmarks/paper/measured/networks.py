@@ -73,8 +73,8 @@ class Citations:
     @classmethod
     def drawn(cls, nodes: int, edges: int, device: str) -> Citations:
         """As many edges as asked for, their ends by a power law, and one of each node to itself."""
-        from benchmarks._gpu_inputs import power_law
-        from benchmarks._gpu_rows import MatrixRow
+        from benchmarks.gpu_suite.inputs import power_law
+        from benchmarks.gpu_suite.rows import MatrixRow
 
         random, own = torch.Generator(device).manual_seed(0), torch.arange(nodes, device=device)
         src, dst = (torch.cat([power_law(nodes, edges, MatrixRow.exponent, random), own]) for _ in range(2))
@@ -296,7 +296,7 @@ class Errors:
     def right(self) -> bool:
         """Whether all are what sums in float32 may be off by; NaN is not."""
         from benchmarks import training
-        from benchmarks._gpu_rows import LAYER_TOLERANCE
+        from benchmarks.gpu_suite.rows import LAYER_TOLERANCE
 
         of_sums = self.logits <= LAYER_TOLERANCE and self.gradients <= LAYER_TOLERANCE
         return of_sums and self.losses <= training.TOLERANCE
@@ -305,7 +305,7 @@ class Errors:
 def errors(side: Training, exact: Training, steps: int) -> Errors:
     """A side's errors, from steps that it and the exact one take from the same parameters. Gradients are those of the
     first, with the slopes that the side's ReLU has."""
-    from benchmarks._gpu_rows import relative_error
+    from benchmarks.gpu_suite.rows import relative_error
 
     of_logits = relative_error(side.logits(), exact.logits())
     bent = Training(exact.forward.bent_as(side.forward, side.x, side.learnt), exact.x, exact.labels, exact.learnt)

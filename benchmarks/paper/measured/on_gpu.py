@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from benchmarks._gpu_timing import give_back as give_back
+from benchmarks.timing.device import give_back as give_back
 from explorer.compiler.compilation import Compilation
 
 DEVICE = "cuda"
@@ -44,7 +44,7 @@ class Measured:
 @cache
 def clock() -> Any:
     """The process's clock."""
-    from benchmarks._gpu_timing import Clock
+    from benchmarks.timing.device import Clock
 
     return Clock()
 
@@ -60,7 +60,7 @@ def in_turns(
 ) -> Measured:
     """The programs' times on a problem's inputs, whose results a check gives the errors of: `most` is right. Gradients
     are held against `exact` ones, or else against the first setting's. What of the peers fails is no fault of ours."""
-    from benchmarks._gpu_measuring import bind, outcome
+    from benchmarks.gpu_suite.measuring import bind, outcome
 
     runs: dict[str, Run] = {}
     right, first = True, dict(exact or {})
@@ -99,8 +99,8 @@ def layer_times(
     peers: Peers = lambda tensors, edges, grad: {},
 ) -> Measured:
     """A layer's times on a graph under each of some settings, beside those of peers."""
-    from benchmarks._gpu_inputs import drawn, relational_graph
-    from benchmarks._gpu_rows import LAYER_TOLERANCE, Problem, relative_error
+    from benchmarks.gpu_suite.inputs import drawn, relational_graph
+    from benchmarks.gpu_suite.rows import LAYER_TOLERANCE, Problem, relative_error
 
     structure, edges = relational_graph(data, "", DEVICE)
     give_back()
@@ -123,7 +123,7 @@ def exactly(layer: str, graph: Any, tensors: Mapping[str, Any], edges: Any) -> d
     """A layer's result in float64, by "", and the gradients that its program has, by tensor."""
     import torch
 
-    from benchmarks._gpu_peers import LAYERS
+    from benchmarks.gpu_suite.peers import LAYERS
     from explorer.runtime.encode.layers import upstream_names
 
     wanted = [name for name, _ in graph.gradients]
@@ -141,7 +141,7 @@ def error_of(
     layer: str, graph: Any, tensors: Mapping[str, Any], edges: Any, result: Any, gradients: Mapping[str, Any]
 ) -> float:
     """The largest error of a layer's result and gradients against float64, each over the one that it may have."""
-    from benchmarks._gpu_rows import LAYER_TOLERANCE, relative_error
+    from benchmarks.gpu_suite.rows import LAYER_TOLERANCE, relative_error
 
     exact = exactly(layer, graph, tensors, edges)
     errors = [apart(each, exact[name]) / ALIKE for name, each in gradients.items()]
@@ -153,7 +153,7 @@ def layer_program(
     layer: str, sizes: tuple[tuple[str, int], ...], grad: bool, options: tuple[tuple[str, Any], ...]
 ) -> Any:
     """A layer compiled once for graphs of any size, so that few kernels are made for many graphs."""
-    from benchmarks._gpu_rows import LayerRow
+    from benchmarks.gpu_suite.rows import LayerRow
 
     return LayerRow(name=layer, model=layer).compiled(f"rgnn/{layer}", dict(sizes), grad=grad, **dict(options))
 

@@ -9,13 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks._ncu import NoCounters
-from benchmarks._ncu_counters import DRAM, FITS, IPC, L2, REACHED, REGISTERS, SHARED, TIME, Kernel, by_time, total_ms
 from benchmarks.paper.figure import Published, Row, Table
 from benchmarks.paper.measured import counters, on_gpu
 from benchmarks.paper.measured import rows as timed_rows
 from benchmarks.paper.measured.counters import Case, Counted
 from benchmarks.paper.measured.rows import missing
+from benchmarks.profiling.counters import (
+    DRAM,
+    FITS,
+    IPC,
+    L2,
+    REACHED,
+    REGISTERS,
+    SHARED,
+    TIME,
+    Kernel,
+    by_time,
+    total_ms,
+)
+from benchmarks.profiling.ncu import NoCounters
 from explorer.compiler.codegen.resources import occupancy as fitting
 
 GEMM = frozenset({"gemm", "outer_products"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
-from benchmarks._gpu_timing import first_line
 from benchmarks.paper.figure import Row, Table
+from benchmarks.timing.device import first_line
 
 SECONDS = 120.0
 """No row is begun that much after a table's first: a table without it is better than none. `allow` says otherwise."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import explorer
-from benchmarks._checked_cases import CHECKOUT
+from explorer.checkout import CHECKOUT
 from explorer.compiler.ir.bounds.affine import ONE, Affine, plus
 from explorer.compiler.ir.bounds.lookups import given_facts
 from explorer.compiler.ir.facts import Fact

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks._checked_cases import CHECKOUT
+from explorer.checkout import CHECKOUT
 from explorer.compiler.frozen import dataclass, replace
 from explorer.compiler.ir import kernels as ir
 from explorer.compiler.ir.facts import Fact

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks._growing import GROWING
+from benchmarks.cases.growing import GROWING
 from explorer.compiler.ir.graph import Elementwise, operands
 from explorer.compiler.ir.loops import Compute, For, Load
 from explorer.compiler.ir.node import walk

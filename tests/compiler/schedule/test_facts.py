@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks._checked_cases import Case, all_cases, gradient_cases, layer_cases, op_cases
+from benchmarks.cases.checked import Case, all_cases, gradient_cases, layer_cases, op_cases
 from benchmarks.gpu_check import INPUTS, Setting, compiled, signed, triples
 from explorer.compiler.interpret.kernels import run_scheduled
 from explorer.compiler.ir import loops

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks._checked_cases import CHECKOUT
+from explorer.checkout import CHECKOUT
 from explorer.compiler.ir.kernels import Loop
 from explorer.compiler.ir.node import walk
 from explorer.compiler.schedule.warps.gathered import fewer_lanes, rounds_together

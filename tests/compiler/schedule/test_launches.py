@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import explorer
-from benchmarks._checked_cases import ZOO
+from benchmarks.cases.checked import ZOO
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Count, Loop, ScheduledKernel
 from explorer.compiler.ir.module import Module

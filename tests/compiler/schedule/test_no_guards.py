@@ -40,7 +40,7 @@ def check(path: Path, options: Mapping[str, Any], counts: Mapping[str, int] | No
 def test_rows_that_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With their sizes, counts and options."""
     pytest.importorskip("torch", reason="the rows' peers are PyTorch's, which this machine does without")
-    from benchmarks._gpu_rows import ROWS
+    from benchmarks.gpu_suite.rows import ROWS
 
     made: list[Compilation] = []
     compiled = explorer.compile

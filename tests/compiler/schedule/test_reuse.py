@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import explorer
-from benchmarks._growing import softmaxes
+from benchmarks.cases.growing import softmaxes
 from explorer.compiler.compilation import Compilation
 from explorer.compiler.decisions import Value
 from explorer.compiler.ir import loops

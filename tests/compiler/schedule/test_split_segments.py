@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import explorer
-from benchmarks._growing import GROWING
+from benchmarks.cases.growing import GROWING
 from explorer.compiler.ir.index_sets import few
 from explorer.compiler.ir.kernels import Loop, ScheduledKernel
 from explorer.compiler.ir.module import Module

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._checked_cases import ZOO
+from benchmarks.cases.checked import ZOO
 from tests.compiler.schedule.product_models import MODELS
 from tests.untiled import large, untiled
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import explorer
-from benchmarks._growing import GROWING
+from benchmarks.cases.growing import GROWING
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -1,0 +1,1 @@
+"""Nsight Compute: its command line, the counters that it reads, and what a kernel's counters say of it."""
