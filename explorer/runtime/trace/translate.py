@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, isinf
 from typing import Any, NoReturn
@@ -13,7 +13,8 @@ from explorer.runtime.trace.operators.context import Entry
 from explorer.runtime.trace.operators.shapes import joined
 from explorer.runtime.trace.operators.table import entry_of
 from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
-from explorer.runtime.trace.tapes.ids import column
+from explorer.runtime.trace.tapes.examples import set_dim
+from explorer.runtime.trace.tapes.ids import MOST_APART, column
 from explorer.runtime.trace.tapes.lengths import indexing
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.tapes.signatures import signatures
@@ -52,11 +53,12 @@ class Map:
 
 
 class Again(Exception):
-    """The tape must be read once more: rows of these tensors turned out to be gathered."""
+    """The tape must be read once more: rows of these tensors turned out to be gathered, or to be `nodes`, one table
+    behind another."""
 
-    def __init__(self, names: set[str]) -> None:
+    def __init__(self, names: set[str], nodes: bool = False) -> None:
         super().__init__(names)
-        self.names = names
+        self.names, self.nodes = names, names if nodes else set[str]()
 
 
 def translate(
@@ -66,27 +68,31 @@ def translate(
     no other dimension has. What ids alone decide is computed `apart` where that is asked for, and then a tensor that
     the text is given."""
     tables: set[str] = set()
+    nodes: set[str] = set()
     given = list(given)
-    for _ in range(len(given) + 1):
-        translation = Translation(tape, given, sizes, tables, apart)
+    for _ in range(2 * len(given) + 1):
+        translation = Translation(tape, given, sizes, tables, nodes, apart)
         try:
             translation.read(results)
             return translation
         except Again as again:
-            tables = tables | again.names
+            tables, nodes = tables | again.names, nodes | again.nodes
     raise TraceError(f"tables are gathered from in a circle. {REACH}")
 
 
 class Translation:
     """The expressions of a tape's tensors. It is the context of the operators' entries."""
 
-    def __init__(self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: set[str], apart: bool) -> None:
+    def __init__(
+        self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: set[str], nodes: set[str], apart: bool
+    ) -> None:
         sizes = list(sizes)
         self.nodes = Nodes()
         self.numbers: dict[str, Given] = {}  # by name, what ids alone decide, that the text is given
         self.maps: dict[object, Map] = {}
         self.homes: set[str] = set()  # to which rows were summed
         self.tables, self.given = tables, {each.name: each for each in given}
+        self.nodes_of = nodes  # the tables that are kinds of nodes
         self._tape = tape
         self._values: dict[int, Value] = {}
         self._pairs: dict[int, Pair] = {}  # of complex numbers
@@ -102,8 +108,11 @@ class Translation:
         self._named: tuple[Where | None, list[Node]] = None, []
         self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes, self._constants))}
         for name in tables:  # whose rows may be a graph's nodes
-            self._sets.setdefault(self.given[name].tensor.shape[0], f"rows of {name}")
-        self.unions = Unions(tape, self._sets, sizes)
+            self._sets.setdefault(self.given[name].tensor.shape[0], self._rows_of(name))
+        kinds = {self._rows_of(name): self.given[name].tensor.shape[0] for name in sorted(nodes)}
+        self.unions = Unions(tape, self._sets, sizes, kinds)
+        self._by_ids = _lengths_of_ids(given)
+        self._beside = {size + more for size in sizes for more in range(-MOST_APART, MOST_APART + 1)}
         self._pieces: dict[int, dict[int, tuple[int, Value]]] = {}  # by tensor, what rows of it were written, from to
         self._slices = {id(call.returned): call for call in tape.calls if call.operator == "slice.Tensor"}
         self._fixed = {id(each.tensor) for each in given}
@@ -350,10 +359,15 @@ class Translation:
     def _loaded(self, each: Given) -> Value:
         shape = tuple(each.tensor.shape)
         is_table = each.name in self.tables
-        over = 0 if shape and (is_table or (each.kind == "input" and shape[0] in self._sets)) else None
-        of = "" if over is None else f"rows of {each.name}" if is_table else self._sets[shape[0]]
+        rows = each.kind == "input" or (each.kind == "buffer" and shape[:1] in self._by_ids)
+        over = 0 if shape and (is_table or (rows and shape[0] in self._sets)) else None
+        of = "" if over is None else self._rows_of(each.name) if is_table else self._sets[shape[0]]
         inner = tuple(size for place, size in enumerate(shape) if place != over and size != 1)
         return of_node(self.nodes.make("tensor", (), inner, of, (each.name,)), shape, over)
+
+    def _rows_of(self, table: str) -> str:
+        """The set that the rows of a table are."""
+        return f"{'nodes' if table in self.nodes_of else 'rows'} of {table}"
 
     def map_of(self, ids: Any, dim: int | None = None, home: str = "") -> tuple[str, str, int]:
         """See `Context`."""
@@ -413,6 +427,8 @@ class Translation:
             raise Again(set(tables))
         (leads,) = [each.codomains for each in self.maps.values() if each.name == along] or [set[str]()]
         longs = [each for each in self.unions.as_long_as(size) if each in leads]
+        if not longs and size not in self._sets and size in self._beside and along:  # as of one offset more than bags
+            self._sets[size] = f"set{len(self._sets)}"
         return longs[0] if longs else self._sets.get(size, "")
 
     def gathered(self, node: Node, name: str, of: str) -> Node:
@@ -439,9 +455,32 @@ class Translation:
         leaves = [node for node in walk((value.node,)) if node.operator == "tensor" and not node.set]
         names = {str(leaf.data[0]) for leaf in leaves}
         found = {name for name in names if self.given[name].tensor.shape[:1] == (size,)}
-        if dim != 0 or not found:
-            raise Unsayable("ids pick elements of a dimension that is not the first one of a table")
-        raise Again(found)
+        if dim == 0 and found:
+            raise Again(found)
+        for node in walk((value.node,)):
+            if dim == 0 and node.operator == "concat" and node.data == (-len(node.shape),) and node.shape[0] == size:
+                self._are_nodes([(each, each.shape[0]) for each in node.operands])
+        raise Unsayable("ids pick elements of a dimension that is not the first one of a table")
+
+    def hold_nodes(self, values: Sequence[Value], dim: int) -> None:
+        """See `Context`."""
+        sets = {value.node.set for value in values}
+        if sets - {self._rows_of(name) for name in self.nodes_of} and any(of.startswith("rows of ") for of in sets):
+            self._are_nodes([(value.node, value.shape[dim]) for value in values])
+
+    def _are_nodes(self, parts: Sequence[tuple[Node, int]]) -> None:
+        """Has the tables that parts of so many rows are made of be kinds of nodes, if each is made of one or more."""
+        found = set[str]()
+        for part, size in parts:
+            names = {str(node.data[0]) for node in walk((part,)) if node.operator == "tensor"}
+            tables = {
+                name for name in names if self.given[name].kind == "param" and len(self.given[name].tensor) == size
+            }
+            if not tables and part.set not in self.unions.lengths:
+                return
+            found |= tables
+        if found - self.nodes_of:
+            raise Again(found, nodes=True)
 
     def over_set(self, name: str, value: Value) -> Value:
         """See `Context`."""
@@ -459,6 +498,12 @@ class Translation:
         whole = [realized(self.nodes, each) for each in self.results]
         self.results = tuple(viewed(self.nodes, each, each.shape) for each in whole)
         return self.results
+
+
+def _lengths_of_ids(given: Iterable[Given]) -> set[tuple[int]]:
+    """How many ids the buffers of whole numbers have along the dimension that is a set's."""
+    own = [each.tensor for each in given if each.kind == "buffer" and not each.tensor.is_floating_point()]
+    return {(tensor.shape[dim],) for tensor in own if (dim := set_dim(tensor)) is not None}
 
 
 def _is_infinite(each: Any) -> bool:

@@ -28,10 +28,18 @@ def outcomes(module, arguments, upstream_seed=7):
     generator = torch.Generator().manual_seed(upstream_seed)
     upstream = [torch.randn(result.shape, generator=generator) for result in results]
     found = torch.autograd.grad(results, list(leaves.values()), upstream, allow_unused=True)
-    gradients = {
-        name: torch.zeros_like(leaves[name]) if g is None else g for name, g in zip(leaves, found, strict=True)
-    }
+    gradients = {name: _dense(leaf, g) for (name, leaf), g in zip(leaves.items(), found, strict=True)}
     return dict(enumerate(results)), gradients
+
+
+def _dense(leaf, gradient):
+    """A gradient, zeros where there is none; of a sparse matrix that of its nonzeros: some of eager's operators give
+    those of all other places too."""
+    if gradient is None:
+        return torch.zeros(leaf.shape)
+    if leaf.layout == torch.strided:
+        return gradient
+    return gradient.to_dense() * (leaf.detach().to_dense() != 0)
 
 
 def _is_learnt(each):

@@ -47,6 +47,10 @@ class Context(Protocol):
     def index_by(self, value: Value, dim: int) -> NoReturn:
         """Has a dimension that ids index become an index set, for the next reading of the tape."""
 
+    def hold_nodes(self, values: Sequence[Value], dim: int) -> None:
+        """Has tables whose rows are put one behind another along a dimension be kinds of nodes, for the next reading of
+        the tape."""
+
     def over_set(self, name: str, value: Value) -> Value:
         """A sum, or its like, over all elements of the value's set. Raises Unsayable where there is none."""
 

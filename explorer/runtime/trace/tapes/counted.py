@@ -6,7 +6,7 @@ says it, as `batch.max() + 1`. Nothing else of an argument is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ def with_counts(
 ) -> tuple[Arguments, dict[str, Any]]:
     """Arguments and inputs of a call where those that say how many rows there are do so. `fixed` are sizes that no set
     may have."""
+    arguments = _with_matrices(module, arguments, inputs, fixed)
     candidates = list(_candidates(arguments, inputs))
     rows = _rows(module, arguments, inputs) if candidates else []
     made, brought = arguments, dict(inputs)
@@ -31,6 +32,31 @@ def with_counts(
         if places and _says(module, alone, {**inputs, name: tensor}, fixed, places):
             made, brought[name] = made.counting(name, count), tensor
     return made, brought
+
+
+def _with_matrices(module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: set[int]) -> Arguments:
+    """Arguments where a sparse matrix says how many rows there are, by as many of its sizes as may be others; of one
+    that can be no other at all, by both, so that what refuses it is said."""
+    for sizes in arguments.of_matrices:
+        ways = [_counting(arguments, inputs, names) for names in (sizes, sizes[:1], sizes[1:], ())]
+        arguments = next((way for way in ways if _runs(module, way, inputs, fixed)), ways[0])
+    return arguments
+
+
+def _counting(arguments: Arguments, inputs: Mapping[str, Any], names: Iterable[str]) -> Arguments:
+    for name in names:
+        arguments = arguments.counting(name, int(inputs[name]))
+    return arguments
+
+
+def _runs(module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: set[int]) -> bool:
+    """Whether a module runs where what is counted is other than in the example."""
+    try:
+        for example in redrawn(inputs, fixed, 0, arguments.counted):
+            record(module, example.inputs, arguments, others=False)
+    except TraceError:
+        return False
+    return True
 
 
 def _candidates(arguments: Arguments, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
@@ -59,6 +85,6 @@ def _says(module: Any, arguments: Arguments, inputs: Mapping[str, Any], fixed: s
 def _rows(module: Any, arguments: Arguments, inputs: Mapping[str, Any]) -> list[int]:
     """How many rows are summed into, by sum; none where the module cannot be run so."""
     try:
-        return list(summed_into(record(module, inputs, arguments.call, others=False).tape))
+        return list(summed_into(record(module, inputs, arguments, others=False).tape))
     except TraceError:
         return []

@@ -75,7 +75,7 @@ def redrawn(
         sizes: dict[int, int] = {}
         sums = {0}  # of some of them, as of kinds that are put one behind another
         for size in groups:  # whose differences are others in each example
-            floor = size * (3 + number) // 3 if size in rows else 0
+            floor = size * (3 + number) // 3 if size in rows or size in counted.values() else 0
             more = 1 + 2 * draw  # so that nodes of many degrees are met, which a module may pick rows by
             least = max([smallest, floor, *(more * other + 7 + 4 * number for other in sizes.values())])
             sizes[size] = _prime(least, {*taken, *sums, *(each - some for each in taken for some in sums)})
@@ -86,14 +86,18 @@ def redrawn(
         drawn = {name: _drawn(tensor, sizes, generator, most, draw > 0) for name, tensor in inputs.items()}
         drawn |= {name: _counting(drawn[name], sizes[count]) for name, count in counted.items()}
         if rising:
-            drawn |= {name: _risen(drawn[name], sizes) for name, tensor in inputs.items() if rises(tensor)}
+            drawn |= {
+                name: _risen(drawn[name], int(tensor[-1]), sizes) for name, tensor in inputs.items() if rises(tensor)
+            }
         made.append(Example(drawn, tuple(sizes.values())))
     return made
 
 
-def _risen(tensor: Any, sizes: Mapping[int, int]) -> Any:
-    """Numbers in their order, from 0 to a place that every set has."""
+def _risen(tensor: Any, last: int, sizes: Mapping[int, int]) -> Any:
+    """Numbers in their order, from 0 to a place that every set has, or to the size of one where the `last` number of
+    the example is that."""
     risen = tensor.clamp(max=min(sizes.values()) - 1).sort().values
+    risen[-1] = sizes.get(last, risen[-1])
     risen[0] = 0
     return risen
 
@@ -106,7 +110,7 @@ def _sizes(tensor: Any) -> list[int]:
 def _distinct(inputs: Mapping[str, Any]) -> None:
     """Refuses a graph with as many edges as nodes, of which one cannot say which a tensor is of."""
     edges = {t.shape[1] for t in inputs.values() if set_dim(t) == 1}
-    features = {t.shape[0] for t in inputs.values() if t.is_floating_point() and t.dim()}
+    features = {t.shape[0] for t in inputs.values() if t.is_floating_point() and t.dim() > 1}
     if edges and features and features <= edges:
         raise TraceError("the example has as many nodes as edges: trace with a graph whose counts differ.")
 

@@ -12,6 +12,7 @@ from explorer.runtime.trace.joins.kinds import Kinds
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.tapes.tape import Where
 from explorer.runtime.trace.values.expressions import Node, walk
+from explorer.runtime.trace.values.tensors import NO_ROWS
 
 OWN = "each element's own"
 """In the place of a map's name: an element's own number."""
@@ -40,7 +41,7 @@ class Written:
     on ids alone, with the dimension that their rows are;
     `counts` are by set of nodes, or of groups of them, the arguments that say how many there are;
     `lines` are, by line of the text, the user's lines that ask for what it computes; `sizes` are, by set that kinds of
-    nodes or edges are, the inputs that have its rows, and in which dimension."""
+    nodes or edges are, the inputs that have its rows, and in which dimension, or that are their number, NO_ROWS."""
 
     text: str
     family: str
@@ -91,7 +92,7 @@ class Written:
     def lengths(self, whole: Mapping[str, Any]) -> dict[str, int]:
         """How many rows each kind has, of what ids are made of, by place. Raises ValueError where inputs of one kind
         have other numbers of rows."""
-        found = {of: [whole[place].shape[dim] for place, dim in places] for of, places in self.sizes.items()}
+        found = {of: [_length(whole[place], dim) for place, dim in places] for of, places in self.sizes.items()}
         for of, lengths in found.items():
             if len(set(lengths)) > 1:
                 names = ", ".join(place for place, _ in self.sizes[of])
@@ -151,6 +152,11 @@ class Written:
             if isinstance(each, Placed):
                 found |= each.made(found, nodes if self.homes[each.of] == "node" else edges)
         return found
+
+
+def _length(tensor: Any, dim: int) -> int:
+    """A number of rows, of a tensor that has them in a dimension, or that is it."""
+    return int(tensor if dim == NO_ROWS else tensor.shape[dim])
 
 
 def used_tensors(results: Iterable[Node]) -> dict[str, Node]:
