@@ -86,7 +86,7 @@ class Binding:
     @cached_property
     def of_lengths(self) -> frozenset[str]:
         """The paths of tables whose rows are kinds of nodes."""
-        return frozenset(place for places in self.written.sizes.values() for place, _ in places) - self.whole
+        return frozenset(rows.place for places in self.written.sizes.values() for rows in places) - self.whole
 
     def returned(self, results: Iterable[Any]) -> Any:
         """What the module returns, of its results in their order."""

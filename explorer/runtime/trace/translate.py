@@ -11,7 +11,7 @@ import torch
 
 from explorer.runtime.trace.operators.context import Entry
 from explorer.runtime.trace.operators.shapes import joined
-from explorer.runtime.trace.operators.table import entry_of
+from explorer.runtime.trace.operators.table import entry_of, why_not
 from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
 from explorer.runtime.trace.tapes.examples import set_dim
 from explorer.runtime.trace.tapes.ids import MOST_APART, column
@@ -208,8 +208,8 @@ class Translation:
         entry, in_place = entry_of(call.operator, any(each.is_complex() for each in tensors))
         if entry is None:
             raise TraceError(
-                f"aten.{call.operator} is not in the table of operators that the model language has words for. Write "
-                f"the line with others. {REACH}",
+                f"aten.{call.operator} is not in the table of operators that the model language has words for. "
+                f"{why_not(call.operator)} {REACH}",
                 call.where,
             )
         made = self._said(entry, call)

@@ -76,7 +76,10 @@ def _row_axis(value: Value, dim: int) -> int | None:
     """The axis of the expression that a dimension is; None where it has none: of size one, or repeated."""
     atoms = value.dims[dim]
     if any(atom.axis == SET for atom in atoms):
-        raise Unsayable("rows of the batch or graph are picked by their place")
+        raise Unsayable(
+            "rows of the batch or graph are picked by their place, which another call has others at: pick them by ids, "
+            "or those of a kind by a mask, x[kind == i]"
+        )
     if len(atoms) > 1:
         raise Unsayable("a part is taken of a dimension that is two in one")
     return atoms[0].axis if atoms and atoms[0].axis != REPEATED else None

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from explorer.runtime.trace.tapes.examples import set_dim
+from explorer.runtime.trace.tapes.examples import Counting, rows_told, set_dim
 from explorer.runtime.trace.tapes.nested import Leaf, matrices_in, put_together, taken_apart
 from explorer.runtime.trace.tapes.tape import TraceError
 
@@ -30,7 +30,7 @@ class Arguments:
     forms: Mapping[str, Form]
     held: Mapping[str, Any]
     numbers: Mapping[str, int]
-    counted: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[Counting, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Arguments, dict[str, Any]]:
@@ -47,9 +47,11 @@ class Arguments:
         numbers = {name: int(each) for name, each in tensors.items() if forms[name] == ((), False)}
         return cls(signature, forms, held, numbers), tensors
 
-    def counting(self, name: str, count: int) -> Arguments:
+    def counting(self, name: Counting, count: int) -> Arguments:
         """The same where one more argument says how many rows of a set there are."""
         counted = {**self.counted, name: count}
+        if isinstance(name, tuple):
+            return replace(self, counted=counted)
         if name in self.forms:
             numbers = {other: each for other, each in self.numbers.items() if other != name}
             return replace(self, counted=counted, numbers=numbers)
@@ -59,11 +61,12 @@ class Arguments:
     @cached_property
     def numbered(self) -> frozenset[str]:
         """The numbers of Python's among those that say how many rows there are."""
-        return frozenset(name for name in self.counted if self.forms[name] == ((), False))
+        names = (name for name in self.counted if not isinstance(name, tuple))
+        return frozenset(name for name in names if self.forms[name] == ((), False))
 
     def said(self, tensors: Mapping[str, Any]) -> list[int]:
         """How many rows each of `counted` says that there are, of these tensors."""
-        return [int(tensors[name]) if name in self.numbered else int(tensors[name].max()) + 1 for name in self.counted]
+        return [rows_told(tensors, key) for key in self.counted]
 
     @cached_property
     def of_matrices(self) -> tuple[tuple[str, str], ...]:

@@ -26,6 +26,11 @@ MOST_TYPES = 64
 """Ids below this, and those of a graph, are drawn unevenly again, so that no two are likely to come as often."""
 
 
+Counting = str | tuple[str, int]
+"""An argument that says how many rows there are: a number, or ids by the largest of them, of a graph's those of one
+end."""
+
+
 @dataclass(frozen=True)
 class Example:
     """Inputs by name, and the sizes of their index sets."""
@@ -57,7 +62,7 @@ def redrawn(
     inputs: Mapping[str, Any],
     fixed: set[int],
     draw: int = 0,
-    counted: Mapping[str, int] | None = None,
+    counted: Mapping[Counting, int] | None = None,
     rising: bool = False,
 ) -> list[Example]:
     """Two examples, of no size in common. `fixed` are the sizes that no set may have; each `draw`, below DRAWS, is of
@@ -84,13 +89,22 @@ def redrawn(
         generator = torch.Generator().manual_seed(number + 2 * draw)
         most = {size: sizes[size] - 1 for size in rows} if draw else {}
         drawn = {name: _drawn(tensor, sizes, generator, most, draw > 0) for name, tensor in inputs.items()}
-        drawn |= {name: _counting(drawn[name], sizes[count]) for name, count in counted.items()}
+        for key, size in counted.items():
+            name, end = key if isinstance(key, tuple) else (key, ...)
+            drawn[name] = drawn[name].clone()
+            drawn[name][end] = _counting(drawn[name][end], sizes[size])
         if rising:
             drawn |= {
                 name: _risen(drawn[name], int(tensor[-1]), sizes) for name, tensor in inputs.items() if rises(tensor)
             }
         made.append(Example(drawn, tuple(sizes.values())))
     return made
+
+
+def rows_told(tensors: Mapping[str, Any], key: Counting) -> int:
+    """How many rows an argument says that there are."""
+    ids = tensors[key[0]][key[1]] if isinstance(key, tuple) else tensors[key]
+    return int(ids.max()) + 1 if ids.dim() else int(ids)
 
 
 def _risen(tensor: Any, last: int, sizes: Mapping[int, int]) -> Any:
