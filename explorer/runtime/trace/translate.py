@@ -12,11 +12,11 @@ import torch
 from explorer.runtime.trace.operators.context import Entry
 from explorer.runtime.trace.operators.shapes import joined
 from explorer.runtime.trace.operators.table import entry_of, why_not
+from explorer.runtime.trace.tables import Again, Tables, hold_gathered, hold_nodes, hold_one, lengths_of_ids
 from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
-from explorer.runtime.trace.tapes.examples import set_dim
 from explorer.runtime.trace.tapes.ids import MOST_APART, column
-from explorer.runtime.trace.tapes.lengths import indexing
-from explorer.runtime.trace.tapes.recorded import Given
+from explorer.runtime.trace.tapes.lengths import indexing, summed_into
+from explorer.runtime.trace.tapes.recorded import TOGETHER, Given
 from explorer.runtime.trace.tapes.signatures import signatures
 from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, constants, tensors_in
 from explorer.runtime.trace.tapes.unions import Unions, are_whole, rows_of
@@ -52,47 +52,34 @@ class Map:
     codomains: set[str] = field(default_factory=set)
 
 
-class Again(Exception):
-    """The tape must be read once more: rows of these tensors turned out to be gathered, or to be `nodes`, one table
-    behind another."""
-
-    def __init__(self, names: set[str], nodes: bool = False) -> None:
-        super().__init__(names)
-        self.names, self.nodes = names, names if nodes else set[str]()
-
-
 def translate(
     tape: Tape, given: Iterable[Given], sizes: Iterable[int], results: Mapping[str, Any], apart: bool = False
 ) -> Translation:
     """What a tape computes of `results`, which are by their places. `sizes` are those of the inputs' index sets, which
     no other dimension has. What ids alone decide is computed `apart` where that is asked for, and then a tensor that
     the text is given."""
-    tables: set[str] = set()
-    nodes: set[str] = set()
-    given = list(given)
+    tables, given = Tables(), list(given)
     for _ in range(2 * len(given) + 1):
-        translation = Translation(tape, given, sizes, tables, nodes, apart)
+        translation = Translation(tape, given, sizes, tables, apart)
         try:
             translation.read(results)
             return translation
         except Again as again:
-            tables, nodes = tables | again.names, nodes | again.nodes
+            tables = tables | again.tables
     raise TraceError(f"tables are gathered from in a circle. {REACH}")
 
 
 class Translation:
     """The expressions of a tape's tensors. It is the context of the operators' entries."""
 
-    def __init__(
-        self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: set[str], nodes: set[str], apart: bool
-    ) -> None:
+    def __init__(self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: Tables, apart: bool) -> None:
         sizes = list(sizes)
         self.nodes = Nodes()
         self.numbers: dict[str, Given] = {}  # by name, what ids alone decide, that the text is given
         self.maps: dict[object, Map] = {}
         self.homes: set[str] = set()  # to which rows were summed
         self.tables, self.given = tables, {each.name: each for each in given}
-        self.nodes_of = nodes  # the tables that are kinds of nodes
+        self._summed = set(summed_into(tape))
         self._tape = tape
         self._values: dict[int, Value] = {}
         self._pairs: dict[int, Pair] = {}  # of complex numbers
@@ -107,11 +94,11 @@ class Translation:
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
         self._named: tuple[Where | None, list[Node]] = None, []
         self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes, self._constants))}
-        for name in tables:  # whose rows may be a graph's nodes
-            self._sets.setdefault(self.given[name].tensor.shape[0], self._rows_of(name))
-        kinds = {self._rows_of(name): self.given[name].tensor.shape[0] for name in sorted(nodes)}
+        for name in tables.gathered:  # whose rows may be a graph's nodes
+            self._sets.setdefault(self.given[name].tensor.shape[0], tables.rows_of(name))
+        kinds = {tables.rows_of(name): self.given[name].tensor.shape[0] for name in sorted(tables.nodes)}
         self.unions = Unions(tape, self._sets, sizes, kinds)
-        self._by_ids = _lengths_of_ids(given)
+        self._by_ids = lengths_of_ids(given)
         self._beside = {size + more for size in sizes for more in range(-MOST_APART, MOST_APART + 1)}
         self._pieces: dict[int, dict[int, tuple[int, Value]]] = {}  # by tensor, what rows of it were written, from to
         self._slices = {id(call.returned): call for call in tape.calls if call.operator == "slice.Tensor"}
@@ -177,6 +164,8 @@ class Translation:
         """A tensor that ids alone decide, as one that the text is given."""
         found = next((name for name, known in self.numbers.items() if known.tensor is each), None)
         over = [place for place, size in enumerate(each.shape) if size in self._sets]
+        if len(over) > 1:  # as of a mask of columns that are as many as a table has rows
+            over = [place for place in over if not self._sets[each.shape[place]].startswith("rows of ")]
         if len(over) > 1:
             raise Unsayable("ids make a table of every element of the batch or graph with every other one")
         if found is None:
@@ -212,7 +201,7 @@ class Translation:
                 f"{why_not(call.operator)} {REACH}",
                 call.where,
             )
-        made = self._said(entry, call)
+        made: Any = self._one_table(call) or self._said(entry, call)
         if isinstance(made, Pair):
             assert made.shape == tuple(call.returned.shape), f"{made.shape} for {tuple(call.returned.shape)}"
             self._pairs[id(call.returned)] = made
@@ -234,6 +223,23 @@ class Translation:
                 self._stale.discard(id(tensor))
         self._name(values, call.where)
 
+    def _one_table(self, call: Call) -> Value | None:
+        """The rows of several parameters that are put together, as one table."""
+        if not self.tables.one or call.operator != "cat":
+            return None
+        by_tensor = {id(each.tensor): each for each in self.given.values() if each.kind == "param"}
+        parts = [by_tensor.get(id(tensor)) for tensor in call.arguments[0]]
+        names = tuple(each.name for each in parts if each is not None)
+        if len(names) < len(parts) or names not in self.tables.one or call.argument(1, "dim", 0) != 0:
+            return None
+        path = TOGETHER.join(each.path for each in parts if each is not None)
+        known = next((each for each in self.given.values() if each.path == path), None)
+        if known is None:
+            name = fresh(identifier(names[0]), {*self.given, *self.numbers})
+            known = self.given[name] = Given(name, path, "param", call.returned)
+            self.tables = self.tables | Tables(frozenset({name}))
+        return self._loaded(known)
+
     def _said(self, entry: Entry, call: Call) -> Any:
         """What an operator makes; all rows of a table that meet other rows, as those of a batch do, are a matrix."""
         try:
@@ -254,7 +260,7 @@ class Translation:
         known = {each: value for each, value in read.items() if value is not None}
         if len({value.node.set for value in known.values()} - {""}) < 2:
             return {}
-        of = {f"rows of {name}" for name in self.tables} - self.homes
+        of = {f"rows of {name}" for name in self.tables.gathered} - self.homes
         tables = {each: value for each, value in known.items() if value.node.set in of}
         if any(value.node.operator != "tensor" for value in tables.values()):
             raise Unsayable(
@@ -358,16 +364,12 @@ class Translation:
 
     def _loaded(self, each: Given) -> Value:
         shape = tuple(each.tensor.shape)
-        is_table = each.name in self.tables
+        is_table = each.name in self.tables.gathered
         rows = each.kind == "input" or (each.kind == "buffer" and shape[:1] in self._by_ids)
         over = 0 if shape and (is_table or (rows and shape[0] in self._sets)) else None
-        of = "" if over is None else self._rows_of(each.name) if is_table else self._sets[shape[0]]
+        of = "" if over is None else self.tables.rows_of(each.name) if is_table else self._sets[shape[0]]
         inner = tuple(size for place, size in enumerate(shape) if place != over and size != 1)
         return of_node(self.nodes.make("tensor", (), inner, of, (each.name,)), shape, over)
-
-    def _rows_of(self, table: str) -> str:
-        """The set that the rows of a table are."""
-        return f"{'nodes' if table in self.nodes_of else 'rows'} of {table}"
 
     def map_of(self, ids: Any, dim: int | None = None, home: str = "") -> tuple[str, str, int]:
         """See `Context`."""
@@ -411,8 +413,8 @@ class Translation:
 
     def constant(self, ids: Any) -> list[int] | None:
         """See `Context`."""
-        whole = id(ids) in self._constants and ids.dim() == 1 and ids.dtype != torch.bool
-        return ids.tolist() if whole and len(ids) not in self._sets else None
+        whole = id(ids) in self._constants and ids.dim() > 0 and ids.dtype != torch.bool
+        return ids.flatten().tolist() if whole and not self._sets.keys() & {*ids.shape} else None
 
     def is_floating(self, tensor: Any) -> bool:
         """See `Context`."""
@@ -424,7 +426,7 @@ class Translation:
             each.name for each in self.given.values() if each.kind == "param" and each.tensor.shape[:1] == (size,)
         ]
         if size not in self._sets and len(tables) == 1:
-            raise Again(set(tables))
+            hold_gathered(tables)
         (leads,) = [each.codomains for each in self.maps.values() if each.name == along] or [set[str]()]
         longs = [each for each in self.unions.as_long_as(size) if each in leads]
         if not longs and size not in self._sets and size in self._beside and along:  # as of one offset more than bags
@@ -456,31 +458,27 @@ class Translation:
         names = {str(leaf.data[0]) for leaf in leaves}
         found = {name for name in names if self.given[name].tensor.shape[:1] == (size,)}
         if dim == 0 and found:
-            raise Again(found)
+            hold_gathered(found)
         for node in walk((value.node,)):
             if dim == 0 and node.operator == "concat" and node.data == (-len(node.shape),) and node.shape[0] == size:
-                self._are_nodes([(each, each.shape[0]) for each in node.operands])
+                self._hold_together(node)
         raise Unsayable("ids pick elements of a dimension that is not the first one of a table")
+
+    def _hold_together(self, node: Node) -> None:
+        """Has parts that are put one behind another be kinds of nodes, if rows are summed to them, or one table."""
+        if node.shape[0] in self._summed:
+            parts = [(each, each.shape[0]) for each in node.operands]
+            hold_nodes(parts, self.given, self.unions.lengths, self.tables)
+        hold_one(node.operands, self.tables)
 
     def hold_nodes(self, values: Sequence[Value], dim: int) -> None:
         """See `Context`."""
         sets = {value.node.set for value in values}
-        if sets - {self._rows_of(name) for name in self.nodes_of} and any(of.startswith("rows of ") for of in sets):
-            self._are_nodes([(value.node, value.shape[dim]) for value in values])
-
-    def _are_nodes(self, parts: Sequence[tuple[Node, int]]) -> None:
-        """Has the tables that parts of so many rows are made of be kinds of nodes, if each is made of one or more."""
-        found = set[str]()
-        for part, size in parts:
-            names = {str(node.data[0]) for node in walk((part,)) if node.operator == "tensor"}
-            tables = {
-                name for name in names if self.given[name].kind == "param" and len(self.given[name].tensor) == size
-            }
-            if not tables and part.set not in self.unions.lengths:
-                return
-            found |= tables
-        if found - self.nodes_of:
-            raise Again(found, nodes=True)
+        if sets - {self.tables.rows_of(name) for name in self.tables.nodes} and any(
+            of.startswith("rows of ") for of in sets
+        ):
+            parts = [(value.node, value.shape[dim]) for value in values]
+            hold_nodes(parts, self.given, self.unions.lengths, self.tables)
 
     def over_set(self, name: str, value: Value) -> Value:
         """See `Context`."""
@@ -498,12 +496,6 @@ class Translation:
         whole = [realized(self.nodes, each) for each in self.results]
         self.results = tuple(viewed(self.nodes, each, each.shape) for each in whole)
         return self.results
-
-
-def _lengths_of_ids(given: Iterable[Given]) -> set[tuple[int]]:
-    """How many ids the buffers of whole numbers have along the dimension that is a set's."""
-    own = [each.tensor for each in given if each.kind == "buffer" and not each.tensor.is_floating_point()]
-    return {(tensor.shape[dim],) for tensor in own if (dim := set_dim(tensor)) is not None}
 
 
 def _is_infinite(each: Any) -> bool:

@@ -23,7 +23,7 @@ def outcomes(module, arguments, upstream_seed=7):
     """The results by their number, and the gradients of their weighted sum by parameters and by inputs of floats."""
     given = tree_map(lambda a: a.detach().clone().requires_grad_() if _is_learnt(a) else a, list(arguments))
     results = [each for each in tree_leaves(module(*given)) if isinstance(each, torch.Tensor)]
-    leaves = dict(module.named_parameters())
+    leaves = {name: each for name, each in module.named_parameters() if each.requires_grad}
     leaves |= {f"input {at}": each for at, each in enumerate(tree_leaves(given)) if _is_learnt(each)}
     generator = torch.Generator().manual_seed(upstream_seed)
     upstream = [torch.randn(result.shape, generator=generator) for result in results]

@@ -156,3 +156,26 @@ def test_what_a_text_has_no_words_for_says_what_to_do(forward, why) -> None:
 def test_other_sparse_tensors_are_refused() -> None:
     assert "no matrix of numbers" in refused(lambda m, x: x, torch.eye(4).to_sparse_bsr((2, 2)))
     assert "no matrix of numbers" in refused(lambda m, x: x, torch.ones(3, 2, 2).to_sparse(1))
+
+
+def test_as_many_nonzeros_as_rows_tell_no_set_from_another() -> None:
+    with pytest.raises(ValueError, match="as many nonzeros as rows or columns: trace with one whose counts differ"):
+        explorer.trace(modules.Vector(), rows(7, 0), torch.eye(7).to_sparse())
+
+
+def ends(nodes, edges, seed):
+    return torch.randint(0, nodes, (2, edges), generator=torch.Generator().manual_seed(seed))
+
+
+class Weighted(torch.nn.Module):
+    """Numbers of nodes, times those of edges where there are some."""
+
+    def forward(self, edges, numbers, weights=1.0):
+        return torch.zeros_like(numbers).index_add(0, edges[1], numbers[edges[0]] * weights)
+
+
+def test_numbers_of_nodes_that_are_as_many_as_edges_go_where_there_are_none_of_edges() -> None:
+    replacement = explorer.trace(Weighted(), ends(13, 13, 0), rows(13, 1)[:, 0]).module()
+    hold(Weighted(), replacement, (ends(7, 20, 1), rows(7, 2)[:, 0]))
+    with pytest.raises(ValueError, match="is another than the module's on the example"):
+        explorer.trace(Weighted(), ends(13, 13, 0), rows(13, 1)[:, 0], rows(13, 2)[:, 0])

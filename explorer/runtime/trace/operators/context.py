@@ -41,7 +41,7 @@ class Context(Protocol):
         """The expression of a row that a map, of a set, leads to."""
 
     def constant(self, ids: Any) -> list[int] | None:
-        """The ids of a tensor of one dimension that is the same in every call, as a list in the source; None of any
+        """The ids of a tensor that is the same in every call, as a list in the source, one behind another; None of any
         other."""
 
     def index_by(self, value: Value, dim: int) -> NoReturn:

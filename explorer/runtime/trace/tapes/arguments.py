@@ -45,6 +45,12 @@ class Arguments:
             _check(name, tensor)
         forms = {name: _form(tensor, set_dim(tensor)) for name, tensor in tensors.items()}
         numbers = {name: int(each) for name, each in tensors.items() if forms[name] == ((), False)}
+        for each in matrices_in(held):
+            if tensors[each.values.name].shape[0] in {int(tensors[size]) for size in each.sizes}:
+                raise TraceError(
+                    "the example has a sparse matrix with as many nonzeros as rows or columns: trace with one whose "
+                    "counts differ."
+                )
         return cls(signature, forms, held, numbers), tensors
 
     def counting(self, name: Counting, count: int) -> Arguments:

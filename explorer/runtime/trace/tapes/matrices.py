@@ -161,14 +161,15 @@ class Matrices:
     def summed(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """The sum of each row, or of each column."""
         dims = [dim % args[0].dim() for dim in args[1]]
-        if len(dims) != 1 or args[0].dim() != 2 or any(args[2:3]) or named.get("keepdim"):
+        if len(dims) != 1 or max(dims) > 1 or args[0].sparse_dim() != 2 or any(args[2:3]) or named.get("keepdim"):
             raise Unmade("a sparse matrix is summed otherwise than by rows or by columns. Sum its rows first.")
         nonzeros, kept = self._of(args[0]), 1 - dims[0]
-        return self._new(Nonzeros((nonzeros.ids[kept],), nonzeros.values, moved=True), [args[0].shape[kept]])
+        shape = [args[0].shape[kept], *args[0].shape[2:]]
+        return self._new(Nonzeros((nonzeros.ids[kept],), nonzeros.values, moved=True), shape)
 
     def dense(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """The sums of rows as a dense tensor; a matrix has no dense form in a text."""
-        if args[0].dim() != 1:
+        if args[0].sparse_dim() != 1:
             raise Unmade(
                 f"a sparse matrix becomes a dense one, of all rows by all others. Keep it sparse. {_OTHERWISE}"
             )

@@ -18,6 +18,8 @@ from explorer.runtime.trace.tapes.state import apart, changed, only_set, state
 from explorer.runtime.trace.tapes.tape import Tape, TraceError, Unseen
 from explorer.runtime.trace.texts.names import identifier, tensor_names
 
+TOGETHER = " and "
+"""Between the paths of parameters whose rows are one table, one behind another."""
 RESULT = "the result"
 """The place of what a module returns; of the second of several it is `the result.1`."""
 

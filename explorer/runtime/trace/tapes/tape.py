@@ -54,6 +54,9 @@ _FILLED = {
 }
 """What puts a number into the places of a mask, and the same of a tensor of one number."""
 
+_RRELU = (1 / 8 + 1 / 3) / 2
+"""The slope of a random leaky ReLU in evaluation, where none is given."""
+
 PADDING = "is_padding"
 """Beside an embedding's arguments: which of its ids are those of the padding, whose row has no gradient."""
 
@@ -228,6 +231,9 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
             number = {"dtype": args[0].dtype, "device": args[0].device}
             filled = self.__torch_dispatch__(torch.ops.aten.full.default, (), ([], args[2]), number)
             return self.__torch_dispatch__(_FILLED[func], (), (*args[:2], filled))
+        if name == "aten::rrelu_with_noise" and not any(args[4:5]):  # in evaluation, of the mean of the slopes
+            slope = (args[2] + args[3]) / 2 if len(args) > 3 else _RRELU
+            return self.__torch_dispatch__(torch.ops.aten.leaky_relu.default, (), (args[0], slope))
         by = ids_read(name, args)
         columns = None if by is None else self._flat.get(id(by[0])) or columns_of(by[0], self._sizes)
         if by is None or columns is None:
@@ -327,12 +333,16 @@ class Unseen(TorchFunctionMode):  # type: ignore[misc]
 
 
 def constants(tape: Tape) -> set[int]:
-    """The whole numbers that Python brought, by identity, and what was made of these alone, or of no tensor; but for
-    those that lie where something is written, and what is made of them."""
-    found = set[int]()
+    """The whole numbers that Python brought, as attributes too, by identity, and what was made of these alone, or of no
+    tensor; but for those that lie where something is written, and what is made of them."""
+    found, made = set[int](), set[int]()
     written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
     for call in tape.calls:
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
+        attributes = (each for each in read if id(each) not in made and not each.is_floating_point())
+        attributes = (each for each in attributes if each.layout == torch.strided and not tape.given(each))
+        found |= {id(each) for each in attributes if each.untyped_storage().data_ptr() not in written}
+        made |= {id(each) for each in tensors_in(call.returned)}
         fresh = call.operator in ("lift_fresh", "lift_fresh_copy") and not tape.given(read[0])
         if not call.floating and not call.in_place and (fresh or all(id(each) in found for each in read)):
             found |= {id(t) for t in tensors_in(call.returned) if t.untyped_storage().data_ptr() not in written}

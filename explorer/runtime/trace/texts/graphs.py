@@ -121,7 +121,7 @@ def _sizes(translation: Translation, kinds: Kinds) -> dict[str, tuple[Rows, ...]
         dim = set_dim(each.tensor) if each.kind == "input" else None
         if dim is not None:
             found[each.tensor.shape[dim]].append(Rows(each.place, dim))
-        elif each.name in translation.nodes_of:
+        elif each.name in translation.tables.nodes:
             found[len(each.tensor)].append(Rows(each.place, 0))
         elif each.kind == "input" and not each.tensor.is_floating_point():
             found[int(each.tensor)].append(Rows(each.place, NO_ROWS))
