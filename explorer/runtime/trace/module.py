@@ -16,7 +16,7 @@ from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.ids import Column, Ids
 from explorer.runtime.trace.tapes.nested import matrix_taken_apart, put_together
-from explorer.runtime.trace.tapes.recorded import TOGETHER, place_of
+from explorer.runtime.trace.tapes.recorded import ROWS, TOGETHER, place_of
 from explorer.runtime.trace.texts.written import OWN, Result, Written
 from explorer.runtime.trace.values.tensors import NO_ROWS
 
@@ -66,7 +66,7 @@ class Binding:
             for path in (*self.paths.values(), *self.whole, *self.of_lengths)
             if path not in self.argument_places.values()
         }
-        paths = {each for path in paths for each in path.split(TOGETHER)}
+        paths = {each.partition(ROWS)[0] for path in paths for each in path.split(TOGETHER)}
         return {path: (tuple(path.split(".")[:-1]), path.rpartition(".")[2]) for path in paths}
 
     @cached_property
@@ -179,6 +179,9 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
     def _tensor(self, path: str, inputs: Mapping[str, Any]) -> Any:
         if path in inputs:
             return inputs[path]
+        if ROWS in path:
+            whole, _, places = path.partition(ROWS)
+            return self._tensor(whole, inputs)[slice(*map(int, places.split(":")))]
         if TOGETHER in path:
             return torch.cat([self._tensor(each, inputs) for each in path.split(TOGETHER)])
         found: Any = self

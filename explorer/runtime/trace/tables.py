@@ -4,27 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from explorer.runtime.trace.tapes.examples import set_dim
-from explorer.runtime.trace.tapes.recorded import Given
+from explorer.runtime.trace.tapes.recorded import ROWS, Given
+from explorer.runtime.trace.texts.names import fresh
 from explorer.runtime.trace.values.expressions import Node, walk
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Tensors whose rows are `gathered`; those of them that are `nodes`, put one table behind another; and those that
-    are `one` table, put together in an order."""
+    """Tensors whose rows are `gathered`; those of them that are `nodes`, put one table behind another; those that are
+    `one` table, put together in an order; and places where the rows of one are cut into several kinds of nodes."""
 
     gathered: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
     one: frozenset[tuple[str, ...]] = frozenset()
+    cuts: frozenset[tuple[str, int]] = frozenset()
 
     def rows_of(self, name: str) -> str:
         """The set that the rows of a table are."""
         return f"{'nodes' if name in self.nodes else 'rows'} of {name}"
 
     def __or__(self, other: Tables) -> Tables:
-        return Tables(self.gathered | other.gathered, self.nodes | other.nodes, self.one | other.one)
+        return Tables(
+            self.gathered | other.gathered, self.nodes | other.nodes, self.one | other.one, self.cuts | other.cuts
+        )
+
+    def parts_of(self, given: Given, taken: Collection[str]) -> list[Given]:
+        """The parts that a tensor is cut into; none of one that is not cut. Their names are none of `taken`."""
+        cuts = {at for name, at in self.cuts if name == given.name}
+        names, found = set(taken), list[Given]()
+        for start, stop in pairwise(sorted(cuts | {0, len(given.tensor)})) if cuts else ():
+            path = f"{given.path}{ROWS}{start}:{stop}"
+            found.append(Given(fresh(given.name, names), path, given.kind, given.tensor[start:stop]))
+        return found
 
 
 class Again(Exception):

@@ -84,7 +84,8 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
         written, ids, arguments, paths, frozenset(runs[0].whole), modes, runs[0].form, tuple(runs[0].results)
     )
     own = own_of(module)[1]
-    known = {**own, **{place_of(argument): tensor for argument, tensor in inputs.items()}}
+    parts = {each.place: each.tensor for each in translations[0].given.values() if each.kind != "input"}
+    known = {**parts, **own, **{place_of(argument): tensor for argument, tensor in inputs.items()}}
     found = ids.of({place: known[place] for place in runs[0].whole})
     tensors = {name: own[paths[name]] for name in written.own if paths[name] in own}
     if written.typed:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite, isinf
 from typing import Any, NoReturn
 
 import torch
 
+from explorer.runtime.trace.numbers import hold_numbers, is_infinite
 from explorer.runtime.trace.operators.context import Entry
 from explorer.runtime.trace.operators.shapes import joined
 from explorer.runtime.trace.operators.table import entry_of, why_not
 from explorer.runtime.trace.tables import Again, Tables, hold_gathered, hold_nodes, hold_one, lengths_of_ids
 from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
 from explorer.runtime.trace.tapes.ids import MOST_APART, column
-from explorer.runtime.trace.tapes.lengths import indexing, summed_into
+from explorer.runtime.trace.tapes.lengths import set_sizes, summed_into
 from explorer.runtime.trace.tapes.recorded import TOGETHER, Given
 from explorer.runtime.trace.tapes.signatures import signatures
 from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, constants, tensors_in
@@ -27,6 +27,7 @@ from explorer.runtime.trace.values.tensors import (
     NO_ROWS,
     REPEATED,
     SET,
+    Atom,
     Pair,
     Unsayable,
     Value,
@@ -36,8 +37,6 @@ from explorer.runtime.trace.values.tensors import (
 )
 
 REACH = "docs/TRACE.md says what can be traced."
-_TYPES = torch.float32, torch.bool, torch.int64
-"""Of tensors that depend on floats; whole numbers count what is true."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +92,13 @@ class Translation:
         self._call: Call | None = None
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
         self._named: tuple[Where | None, list[Node]] = None, []
-        self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes, self._constants))}
-        for name in tables.gathered:  # whose rows may be a graph's nodes
+        self._sets = {size: f"set{at}" for at, size in enumerate(set_sizes(tape, sizes, self._constants))}
+        cut = {each.name: tables.parts_of(each, self.given) for each in given}
+        cut = {name: parts for name, parts in cut.items() if parts}
+        pieces = {part.name: part for parts in cut.values() for part in parts}
+        self.given |= pieces
+        self.tables = tables = tables | Tables(frozenset(pieces), frozenset(pieces))
+        for name in tables.gathered - cut.keys():  # whose rows may be a graph's nodes
             self._sets.setdefault(self.given[name].tensor.shape[0], tables.rows_of(name))
         kinds = {tables.rows_of(name): self.given[name].tensor.shape[0] for name in sorted(tables.nodes)}
         self.unions = Unions(tape, self._sets, sizes, kinds)
@@ -106,7 +110,7 @@ class Translation:
         self._ways = signatures(tape, {id(each.tensor): each.name for each in given})
         for each in given:
             if each.tensor.is_floating_point():
-                self._values[id(each.tensor)] = self._loaded(each)
+                self._values[id(each.tensor)] = self._cut(cut[each.name]) if each.name in cut else self._loaded(each)
 
     def read(self, results: Mapping[str, Any]) -> None:
         """Reads the tape; `results` are the tensors that the module returned, by their places."""
@@ -145,7 +149,7 @@ class Translation:
         it makes of constants, as for infinity."""
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
         decided = any(id(each) in self._apart or not each.is_floating_point() for each in read)
-        infinite = any(_is_infinite(each) for each in tensors_in(call.returned))
+        infinite = any(is_infinite(each) for each in tensors_in(call.returned))
         return decided or infinite or entry_of(call.operator)[0] is None
 
     def _left_to_ids(self, call: Call) -> None:
@@ -172,7 +176,7 @@ class Translation:
             maker = self._makers.get(id(each))
             names = assigned_names(maker.where) if maker else ()
             name = identifier(names[0] if len(names) == 1 else "number")
-            if _is_infinite(each):
+            if is_infinite(each):
                 name = "infinity" if float(each) > 0 else "minus_infinity"
             found = fresh(name, {*self.given, *self.numbers})
             self.numbers[found] = Given(found, found, "buffer", each)
@@ -210,7 +214,7 @@ class Translation:
         if any(isinstance(each, Pair) for each in values):
             self._pairs |= {id(t): pair for t, pair in zip(tensors_in(call.returned), values, strict=True)}
             return
-        _hold(call, values)
+        hold_numbers(call, values)
         if in_place:
             self._overwritten(call, made)
             return
@@ -371,6 +375,19 @@ class Translation:
         inner = tuple(size for place, size in enumerate(shape) if place != over and size != 1)
         return of_node(self.nodes.make("tensor", (), inner, of, (each.name,)), shape, over)
 
+    def _cut(self, parts: Sequence[Given]) -> Value:
+        """A table as its parts, one behind another."""
+        values = [self._loaded(each) for each in parts]
+        first, of = values[0], self.unions.of_blocks(tuple(value.node.set for value in values))
+        made = self.nodes.make("union", tuple(value.node for value in values), first.node.shape, of)
+        return Value(made, ((Atom(self.unions.lengths[of], SET),), *first.dims[1:]))
+
+    def hold_cut(self, value: Value, dim: int, start: int, stop: int) -> None:
+        """See `Context`."""
+        name = value.node.set.removeprefix("rows of ")
+        if name in self.tables.gathered - self.tables.nodes and any(atom.axis == SET for atom in value.dims[dim]):
+            raise Again(Tables(cuts=frozenset({(name, start), (name, stop)})))
+
     def map_of(self, ids: Any, dim: int | None = None, home: str = "") -> tuple[str, str, int]:
         """See `Context`."""
         places = [place for place, size in enumerate(ids.shape) if size != 1] if dim is None else [dim]
@@ -462,7 +479,10 @@ class Translation:
         for node in walk((value.node,)):
             if dim == 0 and node.operator == "concat" and node.data == (-len(node.shape),) and node.shape[0] == size:
                 self._hold_together(node)
-        raise Unsayable("ids pick elements of a dimension that is not the first one of a table")
+        raise Unsayable(
+            "ids pick elements of a dimension that is not the first one of a table: index a parameter itself, as "
+            "E[ids + start] in the place of E[start:][ids]"
+        )
 
     def _hold_together(self, node: Node) -> None:
         """Has parts that are put one behind another be kinds of nodes, if rows are summed to them, or one table."""
@@ -496,29 +516,3 @@ class Translation:
         whole = [realized(self.nodes, each) for each in self.results]
         self.results = tuple(viewed(self.nodes, each, each.shape) for each in whole)
         return self.results
-
-
-def _is_infinite(each: Any) -> bool:
-    """Whether a tensor is one number, which is infinity."""
-    return each.numel() == 1 and each.is_floating_point() and isinf(float(each))
-
-
-def _hold(call: Call, values: list[Value | None]) -> None:
-    """Raises Unsayable for numbers that the language has not: infinities that are written, and other types."""
-    for tensor, value in zip(tensors_in(call.returned), values, strict=False):
-        if value is None:
-            continue
-        written = [each for each in value.node.operands if each.operator == "number"]
-        if not all(isfinite(float(str(each.data[0]))) for each in written):
-            raise Unsayable("infinity has no name in the model language: write a large number")
-        if tensor.dtype not in _TYPES and value.node.operator != "number":
-            raise Unsayable(f"it makes {tensor.dtype}: the language computes in 32-bit floats")
-
-
-def _set_sizes(tape: Tape, sizes: Iterable[int], constant: set[int]) -> list[int]:
-    """The sizes of all index sets: the inputs', and those of what their ids were made into."""
-    found = dict.fromkeys(sizes)
-    for each in indexing(tape):
-        length = [size for size in each.shape[:1] if size > 1 and id(each) not in constant]
-        found.update(dict.fromkeys(length))
-    return list(found)

@@ -207,6 +207,19 @@ class Whole(LightGCN):
         return torch.cat(self.computer(), 0)
 
 
+class OneTable(LightGCN):
+    """Of one embedding, whose first rows are users."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(USERS + ITEMS, 4)
+
+    def forward(self, users, items):
+        x = self.embedding.weight
+        x = torch.stack([x, self.graph @ x]).mean(0)
+        return (x[: self.users][users] * x[self.users :][items]).sum(-1)
+
+
 class NGCF(nn.Module):
     """Wang et al. 2019: layers that differ, and are put side by side."""
 
@@ -238,5 +251,5 @@ MULTIPLICATIONS = {
 }
 OF_A_MATRIX = [SGC, APPNP, OverDegrees, Columns, Vector, BothWays, Added, Scaled, Parts, Attention, Softmax]
 MADE = [Made, Legacy]
-RECOMMENDERS = {LightGCN: 2, Pairs: 3, NGCF: 3, Tables: 0, Whole: 0}
+RECOMMENDERS = {LightGCN: 2, OneTable: 2, Pairs: 3, NGCF: 3, Tables: 0, Whole: 0}
 """By module, how many columns of ids it takes: of users, and of items."""

@@ -51,6 +51,10 @@ class Context(Protocol):
         """Has tables whose rows are put one behind another along a dimension be kinds of nodes, for the next reading of
         the tape."""
 
+    def hold_cut(self, value: Value, dim: int, start: int, stop: int) -> None:
+        """Has the rows of a table that are taken between two places be a kind of nodes, for the next reading of the
+        tape, and the others too."""
+
     def over_set(self, name: str, value: Value) -> Value:
         """A sum, or its like, over all elements of the value's set. Raises Unsayable where there is none."""
 

@@ -125,6 +125,7 @@ def sliced(context: Context, value: Value, dim: int, start: int, stop: int, step
     rows = _rows(context, value, dim, start, stop) if value.dims[dim] and step == 1 else None
     if rows is not None:
         return rows
+    context.hold_cut(value, dim, start, stop)
     axis = _row_axis(value, dim)
     if axis is None:
         return replace(value, dims=(*value.dims[:dim], (Atom(count, REPEATED),), *value.dims[dim + 1 :]))

@@ -20,6 +20,8 @@ from explorer.runtime.trace.texts.names import identifier, tensor_names
 
 TOGETHER = " and "
 """Between the paths of parameters whose rows are one table, one behind another."""
+ROWS = " rows "
+"""Between the path of a parameter and the places that some of its rows are between."""
 RESULT = "the result"
 """The place of what a module returns; of the second of several it is `the result.1`."""
 
