@@ -70,6 +70,13 @@ def hold_nodes(
         raise Again(Tables(frozenset(found), frozenset(found)))
 
 
+def hold_homes(homes: Iterable[str], known: Tables) -> None:
+    """Raises Again where rows are summed to several tables, which are kinds of nodes."""
+    found = frozenset(name for name in known.gathered if f"rows of {name}" in homes)
+    if len(found) > 1:
+        raise Again(Tables(found, found))
+
+
 def hold_one(parts: Iterable[Node], known: Tables) -> None:
     """Raises Again where parts are tensors, which are one table together."""
     names = tuple(_tensor_named(each) for each in parts)

@@ -12,7 +12,7 @@ from explorer.runtime.trace.numbers import hold_numbers, is_infinite
 from explorer.runtime.trace.operators.context import Entry
 from explorer.runtime.trace.operators.shapes import joined
 from explorer.runtime.trace.operators.table import entry_of, why_not
-from explorer.runtime.trace.tables import Again, Tables, hold_gathered, hold_nodes, hold_one, lengths_of_ids
+from explorer.runtime.trace.tables import Again, Tables, hold_gathered, hold_homes, hold_nodes, hold_one, lengths_of_ids
 from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
 from explorer.runtime.trace.tapes.ids import MOST_APART, column
 from explorer.runtime.trace.tapes.lengths import set_sizes, summed_into
@@ -127,6 +127,7 @@ class Translation:
                         str(error) if isinstance(error, Unsayable) else f"its arguments are not known here ({error!r})"
                     )
                     raise TraceError(f"{call.operator}: {what}. {REACH}", call.where, number) from error
+        hold_homes(self.homes, self.tables)
         self.results = tuple(self._result(place, each) for place, each in results.items())
 
     def _result(self, place: str, each: Any) -> Value:
@@ -481,7 +482,7 @@ class Translation:
                 self._hold_together(node)
         raise Unsayable(
             "ids pick elements of a dimension that is not the first one of a table: index a parameter itself, as "
-            "E[ids + start] in the place of E[start:][ids]"
+            "E[ids + start] in the place of E[start:][ids], or put the rows together in a parameter of their own"
         )
 
     def _hold_together(self, node: Node) -> None:

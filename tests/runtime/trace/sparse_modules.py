@@ -220,6 +220,20 @@ class OneTable(LightGCN):
         return (x[: self.users][users] * x[self.users :][items]).sum(-1)
 
 
+class UsersFromItems(nn.Module):
+    """And items from users, by the matrix between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.users, self.items = nn.Embedding(USERS, 4), nn.Embedding(ITEMS, 4)
+        self.register_buffer("bought", matrix(USERS, ITEMS, 41, 1))
+
+    def forward(self, users, items):
+        u = self.users.weight + torch.sparse.mm(self.bought, self.items.weight)
+        i = self.items.weight + torch.sparse.mm(self.bought.t(), self.users.weight)
+        return (torch.tanh(u)[users] * i[items]).sum(-1)
+
+
 class NGCF(nn.Module):
     """Wang et al. 2019: layers that differ, and are put side by side."""
 
@@ -251,5 +265,5 @@ MULTIPLICATIONS = {
 }
 OF_A_MATRIX = [SGC, APPNP, OverDegrees, Columns, Vector, BothWays, Added, Scaled, Parts, Attention, Softmax]
 MADE = [Made, Legacy]
-RECOMMENDERS = {LightGCN: 2, OneTable: 2, Pairs: 3, NGCF: 3, Tables: 0, Whole: 0}
+RECOMMENDERS = {LightGCN: 2, OneTable: 2, UsersFromItems: 2, Pairs: 3, NGCF: 3, Tables: 0, Whole: 0}
 """By module, how many columns of ids it takes: of users, and of items."""
