@@ -18,7 +18,7 @@ from explorer.runtime.trace.tapes.ids import MOST_APART, column
 from explorer.runtime.trace.tapes.lengths import set_sizes, summed_into
 from explorer.runtime.trace.tapes.recorded import TOGETHER, Given
 from explorer.runtime.trace.tapes.signatures import signatures
-from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, constants, tensors_in
+from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, attributes, constants, tensors_in
 from explorer.runtime.trace.tapes.unions import Unions, are_whole, rows_of
 from explorer.runtime.trace.texts.names import assigned_names, fresh, identifier
 from explorer.runtime.trace.values.elementwise import realized
@@ -82,7 +82,7 @@ class Translation:
         self._tape = tape
         self._values: dict[int, Value] = {}
         self._pairs: dict[int, Pair] = {}  # of complex numbers
-        self._constants = constants(tape)
+        self._constants, self._attributes = constants(tape), attributes(tape)
         self._makers = {id(each): call for call in tape.calls for each in tensors_in(call.returned)}
         self._stale: set[int] = set()
         self._number_dims: dict[str, int] = {}
@@ -92,7 +92,9 @@ class Translation:
         self._call: Call | None = None
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
         self._named: tuple[Where | None, list[Node]] = None, []
-        self._sets = {size: f"set{at}" for at, size in enumerate(set_sizes(tape, sizes, self._constants))}
+        self._sets = {
+            size: f"set{at}" for at, size in enumerate(set_sizes(tape, sizes, self._constants | self._attributes))
+        }
         cut = {each.name: tables.parts_of(each, self.given) for each in given}
         cut = {name: parts for name, parts in cut.items() if parts}
         pieces = {part.name: part for parts in cut.values() for part in parts}
@@ -429,9 +431,10 @@ class Translation:
         entry.codomains.add(home)
         return home
 
-    def constant(self, ids: Any) -> list[int] | None:
+    def constant(self, ids: Any, inner: bool = False) -> list[int] | None:
         """See `Context`."""
-        whole = id(ids) in self._constants and ids.dim() > 0 and ids.dtype != torch.bool
+        known = id(ids) in self._constants or (inner and id(ids) in self._attributes)
+        whole = known and ids.dim() > 0 and ids.dtype != torch.bool
         return ids.flatten().tolist() if whole and not self._sets.keys() & {*ids.shape} else None
 
     def is_floating(self, tensor: Any) -> bool:

@@ -126,3 +126,30 @@ def test_a_layer_has_the_results_and_gradients_on_other_graphs(made) -> None:
         return [[tensors[one] for one in each] if isinstance(each, tuple) else tensors[each] for each in names]
 
     held(made, arguments, (7, 13, 0), ((23, 61, 1), (12, 15, 2), (9, 5, 3)))
+
+
+@pytest.mark.parametrize("edges", [20, 300])
+def test_a_graph_that_is_an_attribute_is_one_of_every_call(edges) -> None:
+    class Fixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.x = torch.nn.Embedding(50, 4)
+            self.edges = torch.randint(0, 50, (2, edges), generator=torch.Generator().manual_seed(0))
+
+        def forward(self):
+            x = self.x.weight
+            return torch.zeros_like(x).index_add(0, self.edges[1], x[self.edges[0]])
+
+    held(Fixed, lambda: (), (), ((),))
+
+
+def test_an_attribute_may_pick_numbers_of_a_row() -> None:
+    class Turned(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.x, self.order = torch.nn.Embedding(9, 4), torch.tensor([3, 0, 2])
+
+        def forward(self, h, t):
+            return (self.x(h)[:, self.order] * self.x(t)[:, self.order]).sum(-1)
+
+    held(Turned, ids(9, 9), (7, 0), ((11, 1), (3, 2)))

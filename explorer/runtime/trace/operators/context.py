@@ -40,9 +40,9 @@ class Context(Protocol):
     def gathered(self, node: Node, name: str, of: str) -> Node:
         """The expression of a row that a map, of a set, leads to."""
 
-    def constant(self, ids: Any) -> list[int] | None:
-        """The ids of a tensor that is the same in every call, as a list in the source, one behind another; None of any
-        other."""
+    def constant(self, ids: Any, inner: bool = False) -> list[int] | None:
+        """The ids of a tensor that is the same in every call, as a list in the source, and of what is `inner` to a row
+        an attribute, one behind another; None of any other."""
 
     def index_by(self, value: Value, dim: int) -> NoReturn:
         """Has a dimension that ids index become an index set, for the next reading of the tape."""

@@ -31,7 +31,7 @@ from explorer.runtime.trace.values.tensors import (
 def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
     """The rows of a dimension that ids name."""
     dim = value.place(dim)
-    places = context.constant(ids)
+    places = context.constant(ids, inner=dim > 0)
     if places is not None and all(atom.axis != SET for atom in value.dims[dim]):
         found = _picked(context, value, (dim,), [places])
         if ids.dim() == 1:

@@ -333,20 +333,29 @@ class Unseen(TorchFunctionMode):  # type: ignore[misc]
 
 
 def constants(tape: Tape) -> set[int]:
-    """The whole numbers that Python brought, as attributes too, by identity, and what was made of these alone, or of no
-    tensor; but for those that lie where something is written, and what is made of them."""
-    found, made = set[int](), set[int]()
+    """The whole numbers that Python brought, by identity, and what was made of these alone, or of no tensor; but for
+    those that lie where something is written, and what is made of them."""
+    found = set[int]()
     written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
     for call in tape.calls:
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
-        attributes = (each for each in read if id(each) not in made and not each.is_floating_point())
-        attributes = (each for each in attributes if each.layout == torch.strided and not tape.given(each))
-        found |= {id(each) for each in attributes if each.untyped_storage().data_ptr() not in written}
-        made |= {id(each) for each in tensors_in(call.returned)}
         fresh = call.operator in ("lift_fresh", "lift_fresh_copy") and not tape.given(read[0])
         if not call.floating and not call.in_place and (fresh or all(id(each) in found for each in read)):
             found |= {id(t) for t in tensors_in(call.returned) if t.untyped_storage().data_ptr() not in written}
     return found
+
+
+def attributes(tape: Tape) -> set[int]:
+    """The whole numbers that pick elements within rows, and are neither given nor made by an operator, by identity; but
+    for those that are written."""
+    made, found = set[int](), dict[int, Any]()
+    for call in tape.calls:
+        within = call.operator == "index.Tensor" and call.arguments[1][0] is None
+        found |= {id(each): each for each in tensors_in(call.arguments[1] if within else []) if id(each) not in made}
+        made |= {id(each) for each in tensors_in(call.returned)}
+    written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
+    outside = {key: each for key, each in found.items() if not tape.given(each)}
+    return {key for key, each in outside.items() if each.untyped_storage().data_ptr() not in written}
 
 
 def _short(function: Any) -> str:
