@@ -65,7 +65,7 @@ def _outcomes(
     parameters."""
     given = {name: _leaf(tensor) for name, tensor in inputs.items()}
     own = {name: _leaf(parameter) for name, parameter in module.named_parameters()}
-    args, named = arguments.call(given)
+    args, named = arguments.call(arguments.with_numbers(given))
     with torch.enable_grad():
         results = taken_apart(RESULT, torch.func.functional_call(each, own, args, named))[1]
         for what, result in results.items():

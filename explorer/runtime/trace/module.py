@@ -15,8 +15,8 @@ from explorer.runtime.torch.cache import Kept
 from explorer.runtime.trace.joins.joined import stacks_of
 from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.ids import Column, Ids
-from explorer.runtime.trace.tapes.nested import put_together
-from explorer.runtime.trace.tapes.recorded import place_of
+from explorer.runtime.trace.tapes.nested import matrix_taken_apart, put_together
+from explorer.runtime.trace.tapes.recorded import ROWS, TOGETHER, place_of
 from explorer.runtime.trace.texts.written import OWN, Result, Written
 from explorer.runtime.trace.values.tensors import NO_ROWS
 
@@ -61,7 +61,12 @@ class Binding:
     @cached_property
     def steps(self) -> Mapping[str, tuple[tuple[str, ...], str]]:
         """By path, the modules that lead to a parameter or buffer, and its name there."""
-        paths = {path for path in (*self.paths.values(), *self.whole) if path not in self.argument_places.values()}
+        paths = {
+            path
+            for path in (*self.paths.values(), *self.whole, *self.of_lengths)
+            if path not in self.argument_places.values()
+        }
+        paths = {each.partition(ROWS)[0] for path in paths for each in path.split(TOGETHER)}
         return {path: (tuple(path.split(".")[:-1]), path.rpartition(".")[2]) for path in paths}
 
     @cached_property
@@ -78,6 +83,11 @@ class Binding:
     def of_rows(self) -> tuple[str, ...]:
         """The tensors that others are made of, which a call has itself."""
         return tuple(name for sources in self.written.padded.values() for name in sources if name in self.paths)
+
+    @cached_property
+    def of_lengths(self) -> frozenset[str]:
+        """The paths of tables whose rows are kinds of nodes."""
+        return frozenset(rows.place for places in self.written.sizes.values() for rows in places) - self.whole
 
     def returned(self, results: Iterable[Any]) -> Any:
         """What the module returns, of its results in their order."""
@@ -139,7 +149,7 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
         brought = {path: each for path, each in whole.items() if each.dim() and not each.is_floating_point()}
         sizes = tuple([(path, each.shape, each.device) for path, each in whole.items()])
         counts = tuple([int(inputs[place_of(name)]) for name in binding.arguments.numbered])
-        lengths = written.lengths(whole)
+        lengths = written.lengths({**whole, **{path: self._tensor(path, inputs) for path in binding.of_lengths}})
         rest = sizes, counts, len(tensors[written.counted]) if written.counted in tensors else 0
 
         def made_anew() -> dict[str, Any]:
@@ -169,9 +179,16 @@ class TracedModule(nn.Module):  # type: ignore[misc]  # type checking does witho
     def _tensor(self, path: str, inputs: Mapping[str, Any]) -> Any:
         if path in inputs:
             return inputs[path]
+        if ROWS in path:
+            whole, _, places = path.partition(ROWS)
+            return self._tensor(whole, inputs)[slice(*map(int, places.split(":")))]
+        if TOGETHER in path:
+            return torch.cat([self._tensor(each, inputs) for each in path.split(TOGETHER)])
         found: Any = self
         within, name = self._held[1].steps[path]
         for each in within:
+            if each not in found._modules:
+                return matrix_taken_apart(each, getattr(found, each))[1][f"{each}.{name}"]
             found = found._modules[each]
         parameter = found._parameters.get(name)  # a module's attributes are looked for in Python, after all else
         return getattr(found, name) if parameter is None else parameter

@@ -21,7 +21,7 @@ from explorer.runtime.trace.tapes.counted import with_counts
 from explorer.runtime.trace.tapes.examples import DRAWS, Example, redrawn, rises
 from explorer.runtime.trace.tapes.ids import Ids, ids_of, read
 from explorer.runtime.trace.tapes.lengths import coincide, picked
-from explorer.runtime.trace.tapes.recorded import Recorded, in_mode, place_of, record
+from explorer.runtime.trace.tapes.recorded import Recorded, in_mode, own_of, place_of, record
 from explorer.runtime.trace.tapes.tape import TraceError, Where
 from explorer.runtime.trace.tapes.unions import sums
 from explorer.runtime.trace.texts.layers import write_layer
@@ -65,7 +65,7 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     """See `explorer.trace`."""
     if not isinstance(module, torch.nn.Module):
         raise TraceError(f"a {type(module).__name__} is no torch.nn.Module: make it the forward of one.")
-    for path, each in (*module.named_parameters(), *module.named_buffers()):
+    for path, each in own_of(module)[1].items():
         if each.is_complex():
             raise TraceError(f"{path} is of complex numbers: keep its parts in a dimension, and take view_as_complex.")
         if each.is_floating_point() and each.dtype != torch.float32:
@@ -83,8 +83,9 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     binding = Binding(
         written, ids, arguments, paths, frozenset(runs[0].whole), modes, runs[0].form, tuple(runs[0].results)
     )
-    own = dict([*module.named_parameters(), *module.named_buffers()])
-    known = {**own, **{place_of(argument): tensor for argument, tensor in inputs.items()}}
+    own = own_of(module)[1]
+    parts = {each.place: each.tensor for each in translations[0].given.values() if each.kind != "input"}
+    known = {**parts, **own, **{place_of(argument): tensor for argument, tensor in inputs.items()}}
     found = ids.of({place: known[place] for place in runs[0].whole})
     tensors = {name: own[paths[name]] for name in written.own if paths[name] in own}
     if written.typed:
@@ -110,7 +111,8 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
 
 def _fixed(module: Any) -> set[int]:
     """The sizes of all dimensions that the module itself has."""
-    return {size for each in module.state_dict().values() for size in getattr(each, "shape", ())}
+    own = [*module.state_dict().values(), *module.buffers(), *own_of(module)[1].values()]
+    return {size for each in own for size in getattr(each, "shape", ())}
 
 
 def _ids(runs: list[Recorded], translations: list[Translation], written: Written, arguments: Arguments) -> Ids:
@@ -184,7 +186,7 @@ def _run(
     for rising in (False, True) if any(map(rises, inputs.values())) else (False,):
         drawn = redrawn(inputs, fixed, draw, arguments.counted, rising)
         try:
-            return drawn, [record(module, each.inputs, arguments.call, others=at > 0) for at, each in enumerate(drawn)]
+            return drawn, [record(module, each.inputs, arguments, others=at > 0) for at, each in enumerate(drawn)]
         except TraceError as error:
             refused = refused or error
     assert refused is not None

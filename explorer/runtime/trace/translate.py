@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite, isinf
 from typing import Any, NoReturn
 
 import torch
 
+from explorer.runtime.trace.numbers import hold_numbers, is_infinite
 from explorer.runtime.trace.operators.context import Entry
 from explorer.runtime.trace.operators.shapes import joined
-from explorer.runtime.trace.operators.table import entry_of
+from explorer.runtime.trace.operators.table import entry_of, why_not
+from explorer.runtime.trace.tables import Again, Tables, hold_gathered, hold_homes, hold_nodes, hold_one, lengths_of_ids
 from explorer.runtime.trace.tapes.columns import MOST_COLUMNS
-from explorer.runtime.trace.tapes.ids import column
-from explorer.runtime.trace.tapes.lengths import indexing
-from explorer.runtime.trace.tapes.recorded import Given
+from explorer.runtime.trace.tapes.ids import MOST_APART, column
+from explorer.runtime.trace.tapes.lengths import set_sizes, summed_into
+from explorer.runtime.trace.tapes.recorded import TOGETHER, Given
 from explorer.runtime.trace.tapes.signatures import signatures
-from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, constants, tensors_in
+from explorer.runtime.trace.tapes.tape import Call, Tape, TraceError, Where, attributes, constants, tensors_in
 from explorer.runtime.trace.tapes.unions import Unions, are_whole, rows_of
 from explorer.runtime.trace.texts.names import assigned_names, fresh, identifier
 from explorer.runtime.trace.values.elementwise import realized
@@ -26,6 +27,7 @@ from explorer.runtime.trace.values.tensors import (
     NO_ROWS,
     REPEATED,
     SET,
+    Atom,
     Pair,
     Unsayable,
     Value,
@@ -35,8 +37,6 @@ from explorer.runtime.trace.values.tensors import (
 )
 
 REACH = "docs/TRACE.md says what can be traced."
-_TYPES = torch.float32, torch.bool, torch.int64
-"""Of tensors that depend on floats; whole numbers count what is true."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,46 +51,38 @@ class Map:
     codomains: set[str] = field(default_factory=set)
 
 
-class Again(Exception):
-    """The tape must be read once more: rows of these tensors turned out to be gathered."""
-
-    def __init__(self, names: set[str]) -> None:
-        super().__init__(names)
-        self.names = names
-
-
 def translate(
     tape: Tape, given: Iterable[Given], sizes: Iterable[int], results: Mapping[str, Any], apart: bool = False
 ) -> Translation:
     """What a tape computes of `results`, which are by their places. `sizes` are those of the inputs' index sets, which
     no other dimension has. What ids alone decide is computed `apart` where that is asked for, and then a tensor that
     the text is given."""
-    tables: set[str] = set()
-    given = list(given)
-    for _ in range(len(given) + 1):
+    tables, given = Tables(), list(given)
+    for _ in range(2 * len(given) + 1):
         translation = Translation(tape, given, sizes, tables, apart)
         try:
             translation.read(results)
             return translation
         except Again as again:
-            tables = tables | again.names
+            tables = tables | again.tables
     raise TraceError(f"tables are gathered from in a circle. {REACH}")
 
 
 class Translation:
     """The expressions of a tape's tensors. It is the context of the operators' entries."""
 
-    def __init__(self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: set[str], apart: bool) -> None:
+    def __init__(self, tape: Tape, given: list[Given], sizes: Iterable[int], tables: Tables, apart: bool) -> None:
         sizes = list(sizes)
         self.nodes = Nodes()
         self.numbers: dict[str, Given] = {}  # by name, what ids alone decide, that the text is given
         self.maps: dict[object, Map] = {}
         self.homes: set[str] = set()  # to which rows were summed
         self.tables, self.given = tables, {each.name: each for each in given}
+        self._summed = set(summed_into(tape))
         self._tape = tape
         self._values: dict[int, Value] = {}
         self._pairs: dict[int, Pair] = {}  # of complex numbers
-        self._constants = constants(tape)
+        self._constants, self._attributes = constants(tape), attributes(tape)
         self._makers = {id(each): call for call in tape.calls for each in tensors_in(call.returned)}
         self._stale: set[int] = set()
         self._number_dims: dict[str, int] = {}
@@ -100,17 +92,27 @@ class Translation:
         self._call: Call | None = None
         self.totals: dict[Node, Call] = {}  # what goes over all elements of a set
         self._named: tuple[Where | None, list[Node]] = None, []
-        self._sets = {size: f"set{at}" for at, size in enumerate(_set_sizes(tape, sizes, self._constants))}
-        for name in tables:  # whose rows may be a graph's nodes
-            self._sets.setdefault(self.given[name].tensor.shape[0], f"rows of {name}")
-        self.unions = Unions(tape, self._sets, sizes)
+        self._sets = {
+            size: f"set{at}" for at, size in enumerate(set_sizes(tape, sizes, self._constants | self._attributes))
+        }
+        cut = {each.name: tables.parts_of(each, self.given) for each in given}
+        cut = {name: parts for name, parts in cut.items() if parts}
+        pieces = {part.name: part for parts in cut.values() for part in parts}
+        self.given |= pieces
+        self.tables = tables = tables | Tables(frozenset(pieces), frozenset(pieces))
+        for name in tables.gathered - cut.keys():  # whose rows may be a graph's nodes
+            self._sets.setdefault(self.given[name].tensor.shape[0], tables.rows_of(name))
+        kinds = {tables.rows_of(name): self.given[name].tensor.shape[0] for name in sorted(tables.nodes)}
+        self.unions = Unions(tape, self._sets, sizes, kinds)
+        self._by_ids = lengths_of_ids(given)
+        self._beside = {size + more for size in sizes for more in range(-MOST_APART, MOST_APART + 1)}
         self._pieces: dict[int, dict[int, tuple[int, Value]]] = {}  # by tensor, what rows of it were written, from to
         self._slices = {id(call.returned): call for call in tape.calls if call.operator == "slice.Tensor"}
         self._fixed = {id(each.tensor) for each in given}
         self._ways = signatures(tape, {id(each.tensor): each.name for each in given})
         for each in given:
             if each.tensor.is_floating_point():
-                self._values[id(each.tensor)] = self._loaded(each)
+                self._values[id(each.tensor)] = self._cut(cut[each.name]) if each.name in cut else self._loaded(each)
 
     def read(self, results: Mapping[str, Any]) -> None:
         """Reads the tape; `results` are the tensors that the module returned, by their places."""
@@ -127,6 +129,7 @@ class Translation:
                         str(error) if isinstance(error, Unsayable) else f"its arguments are not known here ({error!r})"
                     )
                     raise TraceError(f"{call.operator}: {what}. {REACH}", call.where, number) from error
+        hold_homes(self.homes, self.tables)
         self.results = tuple(self._result(place, each) for place, each in results.items())
 
     def _result(self, place: str, each: Any) -> Value:
@@ -149,7 +152,7 @@ class Translation:
         it makes of constants, as for infinity."""
         read = [*tensors_in(call.arguments), *tensors_in(list(call.named.values()))]
         decided = any(id(each) in self._apart or not each.is_floating_point() for each in read)
-        infinite = any(_is_infinite(each) for each in tensors_in(call.returned))
+        infinite = any(is_infinite(each) for each in tensors_in(call.returned))
         return decided or infinite or entry_of(call.operator)[0] is None
 
     def _left_to_ids(self, call: Call) -> None:
@@ -168,13 +171,15 @@ class Translation:
         """A tensor that ids alone decide, as one that the text is given."""
         found = next((name for name, known in self.numbers.items() if known.tensor is each), None)
         over = [place for place, size in enumerate(each.shape) if size in self._sets]
+        if len(over) > 1:  # as of a mask of columns that are as many as a table has rows
+            over = [place for place in over if not self._sets[each.shape[place]].startswith("rows of ")]
         if len(over) > 1:
             raise Unsayable("ids make a table of every element of the batch or graph with every other one")
         if found is None:
             maker = self._makers.get(id(each))
             names = assigned_names(maker.where) if maker else ()
             name = identifier(names[0] if len(names) == 1 else "number")
-            if _is_infinite(each):
+            if is_infinite(each):
                 name = "infinity" if float(each) > 0 else "minus_infinity"
             found = fresh(name, {*self.given, *self.numbers})
             self.numbers[found] = Given(found, found, "buffer", each)
@@ -199,11 +204,11 @@ class Translation:
         entry, in_place = entry_of(call.operator, any(each.is_complex() for each in tensors))
         if entry is None:
             raise TraceError(
-                f"aten.{call.operator} is not in the table of operators that the model language has words for. Write "
-                f"the line with others. {REACH}",
+                f"aten.{call.operator} is not in the table of operators that the model language has words for. "
+                f"{why_not(call.operator)} {REACH}",
                 call.where,
             )
-        made = self._said(entry, call)
+        made: Any = self._one_table(call) or self._said(entry, call)
         if isinstance(made, Pair):
             assert made.shape == tuple(call.returned.shape), f"{made.shape} for {tuple(call.returned.shape)}"
             self._pairs[id(call.returned)] = made
@@ -212,7 +217,7 @@ class Translation:
         if any(isinstance(each, Pair) for each in values):
             self._pairs |= {id(t): pair for t, pair in zip(tensors_in(call.returned), values, strict=True)}
             return
-        _hold(call, values)
+        hold_numbers(call, values)
         if in_place:
             self._overwritten(call, made)
             return
@@ -224,6 +229,23 @@ class Translation:
                 self._values[id(tensor)] = value
                 self._stale.discard(id(tensor))
         self._name(values, call.where)
+
+    def _one_table(self, call: Call) -> Value | None:
+        """The rows of several parameters that are put together, as one table."""
+        if not self.tables.one or call.operator != "cat":
+            return None
+        by_tensor = {id(each.tensor): each for each in self.given.values() if each.kind == "param"}
+        parts = [by_tensor.get(id(tensor)) for tensor in call.arguments[0]]
+        names = tuple(each.name for each in parts if each is not None)
+        if len(names) < len(parts) or names not in self.tables.one or call.argument(1, "dim", 0) != 0:
+            return None
+        path = TOGETHER.join(each.path for each in parts if each is not None)
+        known = next((each for each in self.given.values() if each.path == path), None)
+        if known is None:
+            name = fresh(identifier(names[0]), {*self.given, *self.numbers})
+            known = self.given[name] = Given(name, path, "param", call.returned)
+            self.tables = self.tables | Tables(frozenset({name}))
+        return self._loaded(known)
 
     def _said(self, entry: Entry, call: Call) -> Any:
         """What an operator makes; all rows of a table that meet other rows, as those of a batch do, are a matrix."""
@@ -245,7 +267,7 @@ class Translation:
         known = {each: value for each, value in read.items() if value is not None}
         if len({value.node.set for value in known.values()} - {""}) < 2:
             return {}
-        of = {f"rows of {name}" for name in self.tables} - self.homes
+        of = {f"rows of {name}" for name in self.tables.gathered} - self.homes
         tables = {each: value for each, value in known.items() if value.node.set in of}
         if any(value.node.operator != "tensor" for value in tables.values()):
             raise Unsayable(
@@ -349,11 +371,25 @@ class Translation:
 
     def _loaded(self, each: Given) -> Value:
         shape = tuple(each.tensor.shape)
-        is_table = each.name in self.tables
-        over = 0 if shape and (is_table or (each.kind == "input" and shape[0] in self._sets)) else None
-        of = "" if over is None else f"rows of {each.name}" if is_table else self._sets[shape[0]]
+        is_table = each.name in self.tables.gathered
+        rows = each.kind == "input" or (each.kind == "buffer" and shape[:1] in self._by_ids)
+        over = 0 if shape and (is_table or (rows and shape[0] in self._sets)) else None
+        of = "" if over is None else self.tables.rows_of(each.name) if is_table else self._sets[shape[0]]
         inner = tuple(size for place, size in enumerate(shape) if place != over and size != 1)
         return of_node(self.nodes.make("tensor", (), inner, of, (each.name,)), shape, over)
+
+    def _cut(self, parts: Sequence[Given]) -> Value:
+        """A table as its parts, one behind another."""
+        values = [self._loaded(each) for each in parts]
+        first, of = values[0], self.unions.of_blocks(tuple(value.node.set for value in values))
+        made = self.nodes.make("union", tuple(value.node for value in values), first.node.shape, of)
+        return Value(made, ((Atom(self.unions.lengths[of], SET),), *first.dims[1:]))
+
+    def hold_cut(self, value: Value, dim: int, start: int, stop: int) -> None:
+        """See `Context`."""
+        name = value.node.set.removeprefix("rows of ")
+        if name in self.tables.gathered - self.tables.nodes and any(atom.axis == SET for atom in value.dims[dim]):
+            raise Again(Tables(cuts=frozenset({(name, start), (name, stop)})))
 
     def map_of(self, ids: Any, dim: int | None = None, home: str = "") -> tuple[str, str, int]:
         """See `Context`."""
@@ -395,10 +431,11 @@ class Translation:
         entry.codomains.add(home)
         return home
 
-    def constant(self, ids: Any) -> list[int] | None:
+    def constant(self, ids: Any, inner: bool = False) -> list[int] | None:
         """See `Context`."""
-        whole = id(ids) in self._constants and ids.dim() == 1 and ids.dtype != torch.bool
-        return ids.tolist() if whole and len(ids) not in self._sets else None
+        known = id(ids) in self._constants or (inner and id(ids) in self._attributes)
+        whole = known and ids.dim() > 0 and ids.dtype != torch.bool
+        return ids.flatten().tolist() if whole and not self._sets.keys() & {*ids.shape} else None
 
     def is_floating(self, tensor: Any) -> bool:
         """See `Context`."""
@@ -410,9 +447,11 @@ class Translation:
             each.name for each in self.given.values() if each.kind == "param" and each.tensor.shape[:1] == (size,)
         ]
         if size not in self._sets and len(tables) == 1:
-            raise Again(set(tables))
+            hold_gathered(tables)
         (leads,) = [each.codomains for each in self.maps.values() if each.name == along] or [set[str]()]
         longs = [each for each in self.unions.as_long_as(size) if each in leads]
+        if not longs and size not in self._sets and size in self._beside and along:  # as of one offset more than bags
+            self._sets[size] = f"set{len(self._sets)}"
         return longs[0] if longs else self._sets.get(size, "")
 
     def gathered(self, node: Node, name: str, of: str) -> Node:
@@ -439,9 +478,31 @@ class Translation:
         leaves = [node for node in walk((value.node,)) if node.operator == "tensor" and not node.set]
         names = {str(leaf.data[0]) for leaf in leaves}
         found = {name for name in names if self.given[name].tensor.shape[:1] == (size,)}
-        if dim != 0 or not found:
-            raise Unsayable("ids pick elements of a dimension that is not the first one of a table")
-        raise Again(found)
+        if dim == 0 and found:
+            hold_gathered(found)
+        for node in walk((value.node,)):
+            if dim == 0 and node.operator == "concat" and node.data == (-len(node.shape),) and node.shape[0] == size:
+                self._hold_together(node)
+        raise Unsayable(
+            "ids pick elements of a dimension that is not the first one of a table: index a parameter itself, as "
+            "E[ids + start] in the place of E[start:][ids], or put the rows together in a parameter of their own"
+        )
+
+    def _hold_together(self, node: Node) -> None:
+        """Has parts that are put one behind another be kinds of nodes, if rows are summed to them, or one table."""
+        if node.shape[0] in self._summed:
+            parts = [(each, each.shape[0]) for each in node.operands]
+            hold_nodes(parts, self.given, self.unions.lengths, self.tables)
+        hold_one(node.operands, self.tables)
+
+    def hold_nodes(self, values: Sequence[Value], dim: int) -> None:
+        """See `Context`."""
+        sets = {value.node.set for value in values}
+        if sets - {self.tables.rows_of(name) for name in self.tables.nodes} and any(
+            of.startswith("rows of ") for of in sets
+        ):
+            parts = [(value.node, value.shape[dim]) for value in values]
+            hold_nodes(parts, self.given, self.unions.lengths, self.tables)
 
     def over_set(self, name: str, value: Value) -> Value:
         """See `Context`."""
@@ -459,29 +520,3 @@ class Translation:
         whole = [realized(self.nodes, each) for each in self.results]
         self.results = tuple(viewed(self.nodes, each, each.shape) for each in whole)
         return self.results
-
-
-def _is_infinite(each: Any) -> bool:
-    """Whether a tensor is one number, which is infinity."""
-    return each.numel() == 1 and each.is_floating_point() and isinf(float(each))
-
-
-def _hold(call: Call, values: list[Value | None]) -> None:
-    """Raises Unsayable for numbers that the language has not: infinities that are written, and other types."""
-    for tensor, value in zip(tensors_in(call.returned), values, strict=False):
-        if value is None:
-            continue
-        written = [each for each in value.node.operands if each.operator == "number"]
-        if not all(isfinite(float(str(each.data[0]))) for each in written):
-            raise Unsayable("infinity has no name in the model language: write a large number")
-        if tensor.dtype not in _TYPES and value.node.operator != "number":
-            raise Unsayable(f"it makes {tensor.dtype}: the language computes in 32-bit floats")
-
-
-def _set_sizes(tape: Tape, sizes: Iterable[int], constant: set[int]) -> list[int]:
-    """The sizes of all index sets: the inputs', and those of what their ids were made into."""
-    found = dict.fromkeys(sizes)
-    for each in indexing(tape):
-        length = [size for size in each.shape[:1] if size > 1 and id(each) not in constant]
-        found.update(dict.fromkeys(length))
-    return list(found)

@@ -40,6 +40,9 @@ def graph(nodes, edges, seed):
         "authors": numbers(nodes + 3, F),
         "wide": numbers(nodes + 3, F + 1),
         "writes": torch.stack([ids(nodes + 3, edges + 2), ids(nodes, edges + 2)]),
+        "incidence": torch.stack([ids(nodes, edges), torch.arange(edges) % (nodes + 2)]),
+        "hyperedge_weights": numbers(min(edges, nodes + 2)).abs() + 0.1,
+        "hyperedges": numbers(min(edges, nodes + 2), F),
         "by": torch.stack([ids(nodes, edges // 2), ids(nodes + 2, edges // 2)]),
     }
 
@@ -117,7 +120,11 @@ CONVOLUTIONS = {
         lambda: pyg.HeteroConv({each: pyg.SAGEConv((F, F), G) for each in BOTH[1]}),
         kinds,
     ),
-    "HypergraphConv": (lambda: pyg.HypergraphConv(F, G), "x edges"),
+    "HypergraphConv": (lambda: pyg.HypergraphConv(F, G), "x incidence"),
+    "HypergraphConv with attention": (
+        lambda: pyg.HypergraphConv(F, G, use_attention=True, heads=2),
+        "x incidence hyperedge_weights hyperedges",
+    ),
     "LEConv": (lambda: pyg.LEConv(F, G), "x edges"),
     "LGConv": (lambda: pyg.LGConv(), "x edges"),
     "MFConv": (lambda: pyg.MFConv(F, G), "x edges"),

@@ -23,15 +23,23 @@ def outcomes(module, arguments, upstream_seed=7):
     """The results by their number, and the gradients of their weighted sum by parameters and by inputs of floats."""
     given = tree_map(lambda a: a.detach().clone().requires_grad_() if _is_learnt(a) else a, list(arguments))
     results = [each for each in tree_leaves(module(*given)) if isinstance(each, torch.Tensor)]
-    leaves = dict(module.named_parameters())
+    leaves = {name: each for name, each in module.named_parameters() if each.requires_grad}
     leaves |= {f"input {at}": each for at, each in enumerate(tree_leaves(given)) if _is_learnt(each)}
     generator = torch.Generator().manual_seed(upstream_seed)
     upstream = [torch.randn(result.shape, generator=generator) for result in results]
     found = torch.autograd.grad(results, list(leaves.values()), upstream, allow_unused=True)
-    gradients = {
-        name: torch.zeros_like(leaves[name]) if g is None else g for name, g in zip(leaves, found, strict=True)
-    }
+    gradients = {name: _dense(leaf, g) for (name, leaf), g in zip(leaves.items(), found, strict=True)}
     return dict(enumerate(results)), gradients
+
+
+def _dense(leaf, gradient):
+    """A gradient, zeros where there is none; of a sparse matrix that of its nonzeros: some of eager's operators give
+    those of all other places too."""
+    if gradient is None:
+        return torch.zeros(leaf.shape)
+    if leaf.layout == torch.strided:
+        return gradient
+    return gradient.to_dense() * (leaf.detach().to_dense() != 0)
 
 
 def _is_learnt(each):

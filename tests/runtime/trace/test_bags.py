@@ -165,10 +165,44 @@ def test_offsets_that_change_in_place_are_read_anew() -> None:
         torch.testing.assert_close(replacement(x, offsets), module(x, offsets))
 
 
-@pytest.mark.parametrize("options", [{"padding_idx": 3}, {"include_last_offset": True}], ids=str)
-def test_offsets_of_other_kinds_are_refused(options) -> None:
+def with_last(ids, bags, seed, weighted=False):
+    """The same, with where the last bag ends."""
+    x, begins, *weights = told(ids, bags, seed, weighted)
+    return (x, torch.cat([begins, torch.tensor([ids])]), *weights)
+
+
+@pytest.mark.parametrize(("mode", "weighted"), [("sum", False), ("sum", True), ("mean", False), ("max", False)])
+def test_a_last_offset_is_where_the_ids_end(mode, weighted) -> None:
+    torch.manual_seed(0)
+    module = Told(mode=mode, include_last_offset=True)
+    replacement = explorer.trace(module, *with_last(13, 7, 0, weighted)).module()
+    redraw(module, 3)
+    for ids, bags in ((30, 11), (5, 9), (4, 1)):
+        hold(module, replacement, with_last(ids, bags, ids, weighted))
+
+
+def test_ids_behind_the_last_offset_are_refused() -> None:  # whose gradients PyTorch leaves as they lie in memory
+    x, offsets = with_last(13, 7, 0)
+    replacement = explorer.trace(Told(mode="sum", include_last_offset=True), x, offsets).module()
+    with pytest.raises(ValueError, match="takes the number 14 out of ids"):
+        replacement(torch.cat([x, x[:1]]), offsets)
+
+
+def test_bags_of_one_size_may_have_a_last_offset_too() -> None:
+    class Even(Bags):
+        def forward(self, x):
+            offsets = torch.arange(0, x.numel() + 1, x.size(1))
+            return self.bags(x.reshape(-1), offsets)
+
+    torch.manual_seed(0)
+    module = Even(mode="mean", include_last_offset=True)
+    replacement = explorer.trace(module, *drawn(7, 3, 0)).module()
+    hold(module, replacement, drawn(5, 3, 1))
+
+
+def test_padding_among_bags_of_several_sizes_is_refused() -> None:
     with pytest.raises(ValueError, match="sum them by the bag of each id"):
-        explorer.trace(Told(mode="sum", **options), *told(13, 7, 0))
+        explorer.trace(Told(mode="sum", padding_idx=3), *told(13, 7, 0))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import explorer
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
+import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 from tests.runtime.trace.held import hold, redraw  # noqa: E402
@@ -40,6 +41,29 @@ class Attended(Read):
 class Logarithms(Read):
     def forward(self, x):
         return torch.log_softmax(self.masked(self.score(self.items(x)).squeeze(-1), x == 0), 1).exp()
+
+
+class OfQueries(Read):
+    """Rows that attend to each other by PyTorch's own function; `masked` makes of the padding what it takes."""
+
+    def __init__(self, masked):
+        super().__init__(masked)
+        self.parts = nn.Linear(4, 12)
+
+    def forward(self, x):
+        q, k, v = self.parts(self.items(x)).view(*x.shape, 3, 2, 2).permute(2, 0, 3, 1, 4)
+        made = F.scaled_dot_product_attention(q, k, v, attn_mask=self.masked((x != 0)[:, None, None, :]))
+        return made.transpose(1, 2).flatten(2).sum(1)
+
+
+class Heads(Read):
+    def __init__(self, masked):
+        super().__init__(masked)
+        self.heads = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x):
+        rows = self.items(x)
+        return self.heads(rows, rows, rows, key_padding_mask=x == 0, need_weights=False)[0].sum(1)
 
 
 class Scores(Read):
@@ -76,6 +100,13 @@ MASKS = {
 }
 
 
+KEPT = {
+    "which are kept": lambda kept: kept,
+    "a sum's": lambda kept: torch.zeros(kept.shape).masked_fill(~kept, -inf),
+    "of each pair": lambda kept: kept & kept.transpose(2, 3),
+}
+
+
 def sequences(count, seed):
     x = torch.randint(1, ROWS, (count, LENGTH), generator=torch.Generator().manual_seed(seed))
     x[:, 3:] *= torch.arange(count).unsqueeze(1) % 2  # of each second one the end is padding
@@ -108,3 +139,14 @@ def test_a_row_that_is_masked_whole_and_infinity_itself_are_those_of_the_module(
     want, got = module(x), replacement(x)
     assert not want[2].isfinite().any()
     torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("made", [OfQueries, Heads])
+@pytest.mark.parametrize("kept", KEPT.values(), ids=KEPT)
+def test_a_row_that_attention_masks_whole_is_0_and_has_no_gradient(made, kept) -> None:
+    module = made(kept)
+    replacement = traced(module)
+    for count in (13, 4, 1):
+        (x,) = sequences(count, count)
+        x[count // 2] = 0
+        hold(module, replacement, (x,))

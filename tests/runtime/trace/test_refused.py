@@ -55,6 +55,11 @@ def sorting(m, h, r, t):
     return m.entities(h).sort(dim=-1).values.sum(-1)
 
 
+def nearest(m, h, r, t):
+    rows = m.entities.weight
+    return m.relations(r).sum(-1) + torch.cdist(rows, rows).topk(3).values.sum(-1)[h]
+
+
 def without_gradients(m, h, r, t):
     with torch.no_grad():
         weight = m.relations(r) * 2
@@ -112,7 +117,8 @@ REFUSED = {
     counting: ("_local_scalar_dense", "torch.where", "float(m.entities(h).mean().item())"),
     centred: ("mean", "mixes", "return scores - scores.mean()"),
     sized: ("", "two examples of other sizes", "/ 499"),
-    sorting: ("aten.sort", "Write the line with others", "m.entities(h).sort"),
+    sorting: ("aten.sort", "find the ids outside", "m.entities(h).sort"),
+    nearest: ("aten.topk", "hand them in as edges", "torch.cdist(rows, rows).topk(3)"),
     without_gradients: ("aten.embedding", "no_grad", "weight = m.relations(r) * 2"),
     keeping_back: ("", "gradient", "entities"),
     changing: ("entities.weight", "outside of forward", "m.entities.weight.mul_(0.5)"),

@@ -4,7 +4,7 @@ tables."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -75,6 +75,10 @@ class Mixed:
     own: Mapping[str, int]
     padded: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     results: tuple[int | None, ...] = ()
+
+    def of_maps(self, alike: Mapping[str, str]) -> Mixed:
+        """The same of the module's maps; `alike` are those by others that have the same ids."""
+        return replace(self, maps={name: tuple(alike.get(of, of) for of in parts) for name, parts in self.maps.items()})
 
     def of_results(self, ids: Mapping[str, Any], results: Iterable[Any]) -> tuple[Any, ...]:
         """The rows of the results that the traced module has."""

@@ -40,12 +40,20 @@ class Context(Protocol):
     def gathered(self, node: Node, name: str, of: str) -> Node:
         """The expression of a row that a map, of a set, leads to."""
 
-    def constant(self, ids: Any) -> list[int] | None:
-        """The ids of a tensor of one dimension that is the same in every call, as a list in the source; None of any
-        other."""
+    def constant(self, ids: Any, inner: bool = False) -> list[int] | None:
+        """The ids of a tensor that is the same in every call, as a list in the source, and of what is `inner` to a row
+        an attribute, one behind another; None of any other."""
 
     def index_by(self, value: Value, dim: int) -> NoReturn:
         """Has a dimension that ids index become an index set, for the next reading of the tape."""
+
+    def hold_nodes(self, values: Sequence[Value], dim: int) -> None:
+        """Has tables whose rows are put one behind another along a dimension be kinds of nodes, for the next reading of
+        the tape."""
+
+    def hold_cut(self, value: Value, dim: int, start: int, stop: int) -> None:
+        """Has the rows of a table that are taken between two places be a kind of nodes, for the next reading of the
+        tape, and the others too."""
 
     def over_set(self, name: str, value: Value) -> Value:
         """A sum, or its like, over all elements of the value's set. Raises Unsayable where there is none."""

@@ -24,15 +24,19 @@ from explorer.runtime.trace.values.tensors import (
     expanded,
     of_node,
     splat,
+    viewed,
 )
 
 
 def gathered(context: Context, value: Value, dim: int, ids: Any) -> Value:
     """The rows of a dimension that ids name."""
     dim = value.place(dim)
-    places = context.constant(ids)
+    places = context.constant(ids, inner=dim > 0)
     if places is not None and all(atom.axis != SET for atom in value.dims[dim]):
-        return _picked(context, value, (dim,), [places])
+        found = _picked(context, value, (dim,), [places])
+        if ids.dim() == 1:
+            return found
+        return viewed(context.nodes, found, (*found.shape[:dim], *ids.shape, *found.shape[dim + 1 :]))
     if value.shape[dim] == 1 and ids.dim() == 1:  # whose only row is every id's
         return replace(value, dims=(*value.dims[:dim], *splat(value.node, ids.shape).dims, *value.dims[dim + 1 :]))
     name, of, at = context.map_of(ids)
@@ -88,7 +92,7 @@ def _index(context: Context, call: Any) -> Value:
     given = [at for at, each in enumerate(indices) if each is not None]
     places = [context.constant(indices[at]) for at in given]
     if len(given) > 1 and given == list(range(given[0], given[0] + len(given))):
-        known = [each for each in places if each is not None]
+        known = [each for at, each in zip(given, places, strict=True) if each is not None and indices[at].dim() == 1]
         if len(known) == len(given) and len({len(each) for each in known}) == 1:
             return _picked(context, value, given, known)
     if len(given) != 1:

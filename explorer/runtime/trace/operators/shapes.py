@@ -76,7 +76,10 @@ def _row_axis(value: Value, dim: int) -> int | None:
     """The axis of the expression that a dimension is; None where it has none: of size one, or repeated."""
     atoms = value.dims[dim]
     if any(atom.axis == SET for atom in atoms):
-        raise Unsayable("rows of the batch or graph are picked by their place")
+        raise Unsayable(
+            "rows of the batch or graph are picked by their place, which another call has others at: pick them by ids, "
+            "or those of a kind by a mask, x[kind == i]"
+        )
     if len(atoms) > 1:
         raise Unsayable("a part is taken of a dimension that is two in one")
     return atoms[0].axis if atoms and atoms[0].axis != REPEATED else None
@@ -122,6 +125,7 @@ def sliced(context: Context, value: Value, dim: int, start: int, stop: int, step
     rows = _rows(context, value, dim, start, stop) if value.dims[dim] and step == 1 else None
     if rows is not None:
         return rows
+    context.hold_cut(value, dim, start, stop)
     axis = _row_axis(value, dim)
     if axis is None:
         return replace(value, dims=(*value.dims[:dim], (Atom(count, REPEATED),), *value.dims[dim + 1 :]))

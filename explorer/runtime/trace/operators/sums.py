@@ -17,6 +17,8 @@ from explorer.runtime.trace.values.tensors import REPEATED, SET, Dimension, Unsa
 
 TINY = 1e-37
 """A number whose roots have a gradient that 32 bits hold."""
+LOWEST = -3.4028234663852886e38
+"""The least number of 32 bits that is not infinity."""
 
 
 def along(context: Context, name: str, value: Value, dims: Sequence[int] | None, keep: bool, more: str = "") -> Value:
@@ -124,6 +126,25 @@ def softened(context: Context, value: Value, dim: int) -> Value:
 
 def _softmax(context: Context, call: Any) -> Value:
     return softened(context, context.value(call.arguments[0]), call.arguments[1])
+
+
+def _safe_softmax(context: Context, call: Any) -> Value:
+    """A softmax that is 0 where everything along its dimension is minus infinity, with no gradient there."""
+    value, dim = context.value(call.arguments[0]), call.arguments[1]
+    if not _may_be_infinite(value.node):
+        return softened(context, value, dim)
+    most = along(context, "max", value, [dim], True)
+    some, zero = binary(context, ">=", most, context.value(LOWEST)), context.value(0.0)
+    return chosen(context, some, softened(context, chosen(context, some, value, zero), dim), zero)
+
+
+def _may_be_infinite(node: Node) -> bool:
+    """Whether an expression is what was brought, as a mask of infinities is, or a sum or choice of it."""
+    if node.operator in ("tensor", "gather"):
+        return True
+    moved = node.operator == "call" and node.data[0] in ("where", "reshape", "repeat")
+    passes = moved or node.operator in ("+", "-", "neg", "T", "permute", "stack", "concat", "slice", "item")
+    return passes and any(map(_may_be_infinite, node.operands))
 
 
 def _log_softmax(context: Context, call: Any) -> Value:
@@ -304,7 +325,8 @@ TABLE: Mapping[str, Entry] = {
     **dict.fromkeys(("_cdist_forward", "_euclidean_dist"), _distances),
     "_trilinear": _of_three,
     **dict.fromkeys(("norm.ScalarOpt_dim", "norm.Scalar"), _norm),
-    **dict.fromkeys(("_softmax", "_safe_softmax"), _softmax),
+    "_softmax": _softmax,
+    "_safe_softmax": _safe_softmax,
     "_log_softmax": _log_softmax,
     "native_layer_norm": _layer_norm,
     **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit_no_training"), _batch_norm),

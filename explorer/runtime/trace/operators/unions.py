@@ -18,6 +18,8 @@ _LEAVES = {"tensor", "gather", "reduce", "part"}
 
 def put_behind(context: Context, values: Sequence[Value], dim: int) -> Value:
     """Rows of one set behind those of another: rows of both, a union."""
+    context.hold_nodes(values, dim)
+    found: list[str] = []
     lengths: list[int] = []
     operands: list[Node] = []
     shapes = set[tuple[int, ...]]()
@@ -29,12 +31,14 @@ def put_behind(context: Context, values: Sequence[Value], dim: int) -> Value:
         shapes.add((*whole.shape[:dim], *whole.shape[dim + 1 :]))
         blocks = context.unions.blocks_of(value.node.set) if value.node.set else ()
         if len(blocks) > 1:
+            found += blocks
             lengths += [context.unions.lengths[each] for each in blocks]
             operands += [part(context.nodes, whole.node, at, each) for at, each in enumerate(blocks)]
         else:
+            found.append(value.node.set or context.unions.of_size(value.shape[dim]))
             lengths.append(value.shape[dim])
             operands.append(whole.node)
-    of = context.unions.of(lengths)
+    of = context.unions.of_blocks(tuple(found))
     if not of or len(shapes) > 1:
         raise Unsayable("rows of the batch or graph are put behind others, which are those of no input")
     last = whole.dims

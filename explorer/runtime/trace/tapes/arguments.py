@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from explorer.runtime.trace.tapes.examples import set_dim
-from explorer.runtime.trace.tapes.nested import Leaf, put_together, taken_apart
+from explorer.runtime.trace.tapes.examples import Counting, rows_told, set_dim
+from explorer.runtime.trace.tapes.nested import Leaf, matrices_in, put_together, taken_apart
 from explorer.runtime.trace.tapes.tape import TraceError
 
 Form = tuple[tuple[int | None, ...], bool]
@@ -30,7 +30,7 @@ class Arguments:
     forms: Mapping[str, Form]
     held: Mapping[str, Any]
     numbers: Mapping[str, int]
-    counted: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[Counting, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Arguments, dict[str, Any]]:
@@ -45,28 +45,47 @@ class Arguments:
             _check(name, tensor)
         forms = {name: _form(tensor, set_dim(tensor)) for name, tensor in tensors.items()}
         numbers = {name: int(each) for name, each in tensors.items() if forms[name] == ((), False)}
+        for each in matrices_in(held):
+            if tensors[each.values.name].shape[0] in {int(tensors[size]) for size in each.sizes}:
+                raise TraceError(
+                    "the example has a sparse matrix with as many nonzeros as rows or columns: trace with one whose "
+                    "counts differ."
+                )
         return cls(signature, forms, held, numbers), tensors
 
-    def counting(self, name: str, count: int) -> Arguments:
+    def counting(self, name: Counting, count: int) -> Arguments:
         """The same where one more argument says how many rows of a set there are."""
         counted = {**self.counted, name: count}
-        if name in self.forms:
+        if isinstance(name, tuple):
             return replace(self, counted=counted)
+        if name in self.forms:
+            numbers = {other: each for other, each in self.numbers.items() if other != name}
+            return replace(self, counted=counted, numbers=numbers)
         forms, held = {**self.forms, name: ((), False)}, {**self.held, name: Leaf(name)}
         return replace(self, forms=forms, held=held, counted=counted)
 
     @cached_property
     def numbered(self) -> frozenset[str]:
         """The numbers of Python's among those that say how many rows there are."""
-        return frozenset(name for name in self.counted if self.forms[name] == ((), False))
+        names = (name for name in self.counted if not isinstance(name, tuple))
+        return frozenset(name for name in names if self.forms[name] == ((), False))
 
     def said(self, tensors: Mapping[str, Any]) -> list[int]:
         """How many rows each of `counted` says that there are, of these tensors."""
-        return [int(tensors[name]) if name in self.numbered else int(tensors[name].max()) + 1 for name in self.counted]
+        return [rows_told(tensors, key) for key in self.counted]
+
+    @cached_property
+    def of_matrices(self) -> tuple[tuple[str, str], ...]:
+        """By sparse matrix, the tensors that are how many rows and columns it has."""
+        return tuple(each.sizes for each in matrices_in(dict(self.held)))
+
+    def with_numbers(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors of a call, and numbers of Python's for those that are such ones there."""
+        whole = self.numbered.union(*self.of_matrices)
+        return {name: int(each) if name in whole else each for name, each in tensors.items()}
 
     def call(self, tensors: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call with these tensors."""
-        tensors = {name: int(each) if name in self.numbered else each for name, each in tensors.items()}
+        """The arguments of a call with these tensors, or numbers."""
         bound = inspect.BoundArguments(self.signature, dict[str, Any]())
         for name in self.signature.parameters:
             if name in self.held:
@@ -131,6 +150,8 @@ def _is_such(each: Any, expected: tuple[Form, int | None]) -> bool:
     (sizes, floating), rows = expected
     if not isinstance(each, torch.Tensor) or each.dim() != len(sizes) or each.is_floating_point() != floating:
         return False
+    if each.layout != torch.strided:
+        return False
     if rows is None:
         return bool(each.shape == sizes)
     return len(sizes) == 1 or all(at == rows or size == sizes[at] for at, size in enumerate(each.shape))
@@ -152,5 +173,7 @@ def _check(name: str, tensor: Any) -> None:
         raise TraceError(f"{name} is on {tensor.device}: trace on the CPU; what comes out runs on either.")
     if tensor.is_floating_point() and tensor.dtype != torch.float32:
         raise TraceError(f"{name} is of {tensor.dtype}: the language computes in 32-bit floats.")
-    if tensor.is_complex() or tensor.is_sparse:
-        raise TraceError(f"{name} is complex or sparse, which the language has no words for.")
+    if tensor.is_complex() or tensor.layout != torch.strided:
+        raise TraceError(
+            f"{name} is complex, or sparse but no matrix of numbers in COO or CSR, which the language has no words for."
+        )

@@ -23,8 +23,17 @@ def are_bags(name: str) -> bool:
 
 
 def are_plain(args: tuple[Any, ...]) -> bool:
-    """Whether bags have one offset each, and no id is padding."""
-    return not any(args[7:8]) and all(padding < 0 for padding in args[8:9])
+    """Whether no id is padding."""
+    return all(padding < 0 for padding in args[8:9])
+
+
+def begins_of(run: Run, args: tuple[Any, ...]) -> Any:
+    """Where each bag begins, of offsets whose last one is where the ids end if it is asked for: it is taken out of
+    them, to be held to that."""
+    if not any(args[7:8]):
+        return args[2]
+    run(_aten._local_scalar_dense.default, run(_aten.select.int, args[2], 0, -1))
+    return run(_aten.slice.Tensor, args[2], 0, 0, len(args[2]) - 1)
 
 
 def rows_of_bags(args: tuple[Any, ...], columns: Columns | None, fixed: bool) -> Any:

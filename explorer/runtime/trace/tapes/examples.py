@@ -26,6 +26,11 @@ MOST_TYPES = 64
 """Ids below this, and those of a graph, are drawn unevenly again, so that no two are likely to come as often."""
 
 
+Counting = str | tuple[str, int]
+"""An argument that says how many rows there are: a number, or ids by the largest of them, of a graph's those of one
+end."""
+
+
 @dataclass(frozen=True)
 class Example:
     """Inputs by name, and the sizes of their index sets."""
@@ -57,7 +62,7 @@ def redrawn(
     inputs: Mapping[str, Any],
     fixed: set[int],
     draw: int = 0,
-    counted: Mapping[str, int] | None = None,
+    counted: Mapping[Counting, int] | None = None,
     rising: bool = False,
 ) -> list[Example]:
     """Two examples, of no size in common. `fixed` are the sizes that no set may have; each `draw`, below DRAWS, is of
@@ -75,7 +80,7 @@ def redrawn(
         sizes: dict[int, int] = {}
         sums = {0}  # of some of them, as of kinds that are put one behind another
         for size in groups:  # whose differences are others in each example
-            floor = size * (3 + number) // 3 if size in rows else 0
+            floor = size * (3 + number) // 3 if size in rows or size in counted.values() else 0
             more = 1 + 2 * draw  # so that nodes of many degrees are met, which a module may pick rows by
             least = max([smallest, floor, *(more * other + 7 + 4 * number for other in sizes.values())])
             sizes[size] = _prime(least, {*taken, *sums, *(each - some for each in taken for some in sums)})
@@ -84,16 +89,29 @@ def redrawn(
         generator = torch.Generator().manual_seed(number + 2 * draw)
         most = {size: sizes[size] - 1 for size in rows} if draw else {}
         drawn = {name: _drawn(tensor, sizes, generator, most, draw > 0) for name, tensor in inputs.items()}
-        drawn |= {name: _counting(drawn[name], sizes[count]) for name, count in counted.items()}
+        for key, size in counted.items():
+            name, end = key if isinstance(key, tuple) else (key, ...)
+            drawn[name] = drawn[name].clone()
+            drawn[name][end] = _counting(drawn[name][end], sizes[size])
         if rising:
-            drawn |= {name: _risen(drawn[name], sizes) for name, tensor in inputs.items() if rises(tensor)}
+            drawn |= {
+                name: _risen(drawn[name], int(tensor[-1]), sizes) for name, tensor in inputs.items() if rises(tensor)
+            }
         made.append(Example(drawn, tuple(sizes.values())))
     return made
 
 
-def _risen(tensor: Any, sizes: Mapping[int, int]) -> Any:
-    """Numbers in their order, from 0 to a place that every set has."""
+def rows_told(tensors: Mapping[str, Any], key: Counting) -> int:
+    """How many rows an argument says that there are."""
+    ids = tensors[key[0]][key[1]] if isinstance(key, tuple) else tensors[key]
+    return int(ids.max()) + 1 if ids.dim() else int(ids)
+
+
+def _risen(tensor: Any, last: int, sizes: Mapping[int, int]) -> Any:
+    """Numbers in their order, from 0 to a place that every set has, or to the size of one where the `last` number of
+    the example is that."""
     risen = tensor.clamp(max=min(sizes.values()) - 1).sort().values
+    risen[-1] = sizes.get(last, risen[-1])
     risen[0] = 0
     return risen
 
@@ -106,7 +124,7 @@ def _sizes(tensor: Any) -> list[int]:
 def _distinct(inputs: Mapping[str, Any]) -> None:
     """Refuses a graph with as many edges as nodes, of which one cannot say which a tensor is of."""
     edges = {t.shape[1] for t in inputs.values() if set_dim(t) == 1}
-    features = {t.shape[0] for t in inputs.values() if t.is_floating_point() and t.dim()}
+    features = {t.shape[0] for t in inputs.values() if t.is_floating_point() and t.dim() > 1}
     if edges and features and features <= edges:
         raise TraceError("the example has as many nodes as edges: trace with a graph whose counts differ.")
 

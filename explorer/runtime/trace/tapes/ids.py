@@ -58,14 +58,14 @@ class _Unknown:
 @dataclass(frozen=True, eq=False)
 class _Step:
     """A call to run again; one that returns a number of Python's must return the same one, since the text may hold it,
-    or a branch was taken on it, or the same sum of sizes. `lengths` are those, by result and dimension, that
+    or a branch was taken on it, or the same size, or sum of sizes. `lengths` are those, by result and dimension, that
     depend on ids and must be the same too."""
 
     number: int
     call: Call
     arguments: Any
     named: Any
-    must_be: bool | int | Sum | None
+    must_be: bool | int | Size | Sum | None
     lengths: Mapping[tuple[int, int], int]
 
     @property
@@ -330,10 +330,10 @@ class _Comparison:
             for refs, each in zip(self._refs, pair, strict=True):
                 if isinstance(each, torch.Tensor):
                     refs.setdefault(id(each), Ref(number, place))
-        must_be: bool | int | Sum | None = one.returned if isinstance(one.returned, int) else None
+        must_be: bool | int | Size | Sum | None = one.returned if isinstance(one.returned, int) else None
         told = must_be is not None and (one.returned, other.returned) in self._by_ids
         if must_be is not None and must_be != other.returned:
-            must_be = None if told or isinstance(must_be, bool) else self._sum(one.returned, other.returned)
+            must_be = None if told or isinstance(must_be, bool) else self._told(number, one.returned, other.returned)
         if isinstance(one.returned, int) and must_be is None and not told:
             raise TraceError(
                 "Python branches on ids, which go one way in some examples and another in others."
@@ -344,6 +344,12 @@ class _Comparison:
             )
         lengths = _lengths(*results) if torch.Tag.dynamic_output_shape in one.function.tags else {}
         return _Step(number, one, arguments, named, must_be, lengths)
+
+    def _told(self, number: int, one: int, other: int) -> Size | Sum | None:
+        """What a number that a call takes out of ids must be: a sum of sizes, or a size, but for the call's own."""
+        if (found := self._sum(one, other)) is not None:
+            return found
+        return next((size for size, a, b in self._sizes if (a, b) == (one, other) and size.of.source != number), None)
 
     def _argument(self, one: Any, other: Any, call: Call) -> Any:
         """An argument as the two tapes had it: a reference, a size, or the same in both."""

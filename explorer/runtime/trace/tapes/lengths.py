@@ -30,6 +30,15 @@ def indexing(tape: Tape) -> Iterator[Any]:
         yield from tensors_in(ids)
 
 
+def set_sizes(tape: Tape, sizes: Iterable[int], constant: set[int]) -> list[int]:
+    """The sizes of all index sets: the inputs', and those of what their ids were made into."""
+    found = dict.fromkeys(sizes)
+    for each in indexing(tape):
+        length = [size for size in each.shape[:1] if size > 1 and id(each) not in constant]
+        found.update(dict.fromkeys(length))
+    return list(found)
+
+
 def summed_into(tape: Tape) -> Iterator[int]:
     """How many rows there are that others are summed into by ids, for each of these sums in their order."""
     for call in tape.calls:

@@ -1,12 +1,15 @@
-"""Tensors in dictionaries, lists and tuples, as a module of several kinds of nodes and edges takes and returns them."""
+"""Tensors in dictionaries, lists and tuples, as a module of several kinds of nodes and edges takes and returns them;
+and sparse matrices, which are their indices and values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from explorer.runtime.torch.cache import Kept
 
 _NESTED = dict, list, tuple
 
@@ -18,8 +21,60 @@ class Leaf:
     name: str
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """The place of a sparse matrix, of a layout: those of its `indices`, one behind another by rows, its `values`, and
+    how many `rows` and `columns` it has."""
+
+    indices: Leaf
+    values: Leaf
+    rows: Leaf
+    columns: Leaf
+    layout: torch.layout
+
+    @property
+    def sizes(self) -> tuple[str, str]:
+        """The names of the tensors that are how many rows and columns it has."""
+        return self.rows.name, self.columns.name
+
+    def of(self, tensors: Mapping[str, Any]) -> Any:
+        """The matrix of these tensors."""
+        shape = [int(tensors[each]) for each in self.sizes]
+        made = torch.sparse_coo_tensor(
+            tensors[self.indices.name], tensors[self.values.name], shape, is_coalesced=True, check_invariants=False
+        )
+        return made if self.layout == torch.sparse_coo else made.to_sparse_csr()
+
+
+_INDICES: Kept[Any] = Kept()
+"""The indices of matrices that come again, as tensors that are the same ones each time."""
+
+
+def matrix_taken_apart(name: str, matrix: Any) -> tuple[Matrix, dict[str, Any]]:
+    """A sparse matrix, with the tensors in its place. Nonzeros that it has twice are added up."""
+    layout, whole = matrix.layout, matrix
+    if layout != torch.sparse_coo:
+        whole = matrix.to_sparse_coo()
+    if not whole.is_coalesced():
+        whole = whole.coalesce()
+    leaves = [Leaf(f"{name}.{part}") for part in ("indices", "values", "rows", "columns")]
+    made = Matrix(leaves[0], leaves[1], leaves[2], leaves[3], layout)
+    indices = _INDICES.get({name: matrix}, (), lambda: whole.indices().detach())
+    parts = indices, whole.values(), *map(torch.tensor, matrix.shape)
+    return made, dict(zip((made.indices.name, made.values.name, *made.sizes), parts, strict=True))
+
+
+def is_matrix(each: Any) -> bool:
+    """Whether a tensor is a sparse matrix of numbers, by its nonzeros or its rows."""
+    layouts = torch.sparse_coo, torch.sparse_csr
+    return each.layout in layouts and each.dim() == 2 and (each.layout != torch.sparse_coo or each.dense_dim() == 0)
+
+
 def taken_apart(name: str, each: Any) -> tuple[Any, dict[str, Any]]:
-    """What holds tensors, with a `Leaf` in the place of each, and these by their names: `x_dict.paper`."""
+    """What holds tensors, with a `Leaf` in the place of each, and these by their names: `x_dict.paper`. In the place of
+    a sparse matrix is a `Matrix`."""
+    if isinstance(each, torch.Tensor) and is_matrix(each):
+        return matrix_taken_apart(name, each)
     if isinstance(each, torch.Tensor):
         return Leaf(name), {name: each}
     if type(each) not in _NESTED:
@@ -39,8 +94,19 @@ def put_together(each: Any, tensors: Mapping[str, Any]) -> Any:
     """What `taken_apart` took apart, with these tensors."""
     if isinstance(each, Leaf):
         return tensors[each.name]
+    if isinstance(each, Matrix):
+        return each.of(tensors)
     if type(each) not in _NESTED:
         return each
     if isinstance(each, dict):
         return {key: put_together(inner, tensors) for key, inner in each.items()}
     return type(each)(put_together(inner, tensors) for inner in each)
+
+
+def matrices_in(each: Any) -> Iterator[Matrix]:
+    """The sparse matrices of what `taken_apart` took apart."""
+    if isinstance(each, Matrix):
+        yield each
+    elif type(each) in _NESTED:
+        for inner in each.values() if isinstance(each, dict) else each:
+            yield from matrices_in(inner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,17 @@ import torch
 from torch.backends import mkldnn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from explorer.runtime.trace.tapes.arguments import Arguments
 from explorer.runtime.trace.tapes.examples import sizes_of
-from explorer.runtime.trace.tapes.nested import taken_apart
+from explorer.runtime.trace.tapes.nested import put_together, taken_apart
 from explorer.runtime.trace.tapes.state import apart, changed, only_set, state
 from explorer.runtime.trace.tapes.tape import Tape, TraceError, Unseen
 from explorer.runtime.trace.texts.names import identifier, tensor_names
 
+TOGETHER = " and "
+"""Between the paths of parameters whose rows are one table, one behind another."""
+ROWS = " rows "
+"""Between the path of a parameter and the places that some of its rows are between."""
 RESULT = "the result"
 """The place of what a module returns; of the second of several it is `the result.1`."""
 
@@ -59,7 +64,7 @@ class Recorded:
 
     def copied(self, module: Any) -> dict[int, Any]:
         """By the identity of its copy, each parameter and buffer of the module that was run."""
-        own = dict(_own(module))
+        own = own_of(module)[1]
         return {id(each.tensor): own[each.path] for each in self.given if each.kind != "input"}
 
     @property
@@ -68,20 +73,17 @@ class Recorded:
         return {each.path: each.tensor for each in self.given if each.kind == "input"}
 
 
-def record(
-    module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, Any]], tuple[Any, Any]], others: bool
-) -> Recorded:
+def record(module: Any, inputs: Mapping[str, Any], arguments: Arguments, others: bool) -> Recorded:
     """Runs a copy of a module on copies of its parameters and buffers, or on `others`, of other numbers: what Python
-    takes out of one where no operator is seen is then another. `call` makes positional and named
-    arguments of inputs. Raises TraceError for what the module changes, and where it returns no tensor. A flag that it
-    sets is as it stays in the second run."""
+    takes out of one where no operator is seen is then another. Raises TraceError for what the module changes, and where
+    it returns no tensor. A flag that it sets is as it stays in the second run."""
     module = apart(module)
     before = state(module, {})
-    first = _recorded(module, inputs, call, others)
+    first = _recorded(module, inputs, arguments, others)
     if not (after := changed(before, (held := state(module, first.copied(module))))):
         return first
     if only_set(before, held):
-        second = _recorded(module, inputs, call, others)
+        second = _recorded(module, inputs, arguments, others)
         if not changed(held, state(module, second.copied(module))):
             return second
     raise TraceError(
@@ -90,12 +92,10 @@ def record(
     )
 
 
-def _recorded(
-    module: Any, inputs: Mapping[str, Any], call: Callable[[Mapping[str, Any]], tuple[Any, Any]], others: bool
-) -> Recorded:
+def _recorded(module: Any, inputs: Mapping[str, Any], arguments: Arguments, others: bool) -> Recorded:
     """One run of this very module."""
-    own = {path: _copied(each, others) for path, each in _own(module)}
-    given_own = dict(own)
+    held, tensors = own_of(module)
+    own = {path: _copied(each, others) for path, each in tensors.items()}
     names = tensor_names(list(own), [identifier(argument) for argument in inputs])
     params = {path for path, _ in module.named_parameters()}
     given = [Given(names[path], path, "param" if path in params else "buffer", each) for path, each in own.items()]
@@ -105,10 +105,14 @@ def _recorded(
         given.append(Given(f"{name}_" if name in taken else name, argument, "input", tensor))
     before = {each.name: (each.tensor.data_ptr(), each.tensor._version) for each in given}
     tape = Tape([each.tensor for each in given], sizes_of(inputs.values()))
-    args, named = call(inputs)
+    numbers = arguments.with_numbers(inputs)
     try:
-        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _without_onednn(), tape, Unseen(tape):
-            result = torch.func.functional_call(module, own, args, named)
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), _without_onednn(), tape:
+            args, named = arguments.call(numbers)
+            called = {path: put_together(each, own) for path, each in held.items()}
+            given_own = dict(called)
+            with Unseen(tape):
+                result = torch.func.functional_call(module, called, args, named)
     except TraceError:
         raise
     except Exception as error:
@@ -125,7 +129,7 @@ def _recorded(
                 tape.changed(each.tensor),
             )
     for path, tensor in given_own.items():
-        if own[path] is not tensor:  # as functional_call tells
+        if called[path] is not tensor:  # as functional_call tells
             raise TraceError(f"forward makes {path} another tensor: a text only computes. Do it outside of forward.")
     form, results = taken_apart(RESULT, result)
     if not results:
@@ -140,9 +144,13 @@ def _copied(tensor: Any, other: bool) -> Any:
     return made.requires_grad_(tensor.requires_grad)
 
 
-def _own(module: Any) -> Iterator[tuple[str, Any]]:
-    yield from module.named_parameters()
-    yield from module.named_buffers()
+def own_of(module: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A module's parameters and buffers by their paths, as `taken_apart` does it, and the tensors in them."""
+    held, tensors = dict[str, Any](), dict[str, Any]()
+    for path, each in (*module.named_parameters(), *module.named_buffers()):
+        held[path], found = taken_apart(path, each)
+        tensors |= found
+    return held, tensors
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isinf
 from pathlib import Path
@@ -21,8 +21,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from explorer.runtime.trace.tapes.bags import are_bags, are_plain, bagged, bagged_by, bags_of, rows_of_bags
+from explorer.runtime.trace.tapes.bags import are_bags, are_plain, bagged, bagged_by, bags_of, begins_of, rows_of_bags
 from explorer.runtime.trace.tapes.columns import MOST_COLUMNS, Columns, columns_of, flattened, gathered, ids_read
+from explorer.runtime.trace.tapes.matrices import Matrices, Unmade, is_sparse
 
 _OURS = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
 _MAXIMA = {"aten::amax", "aten::amin", "aten::max", "aten::min", "aten::scatter_reduce", "aten::scatter_reduce_"}
@@ -52,6 +53,9 @@ _FILLED = {
     torch.ops.aten.masked_fill_.Scalar: torch.ops.aten.masked_fill_.Tensor,
 }
 """What puts a number into the places of a mask, and the same of a tensor of one number."""
+
+_RRELU = (1 / 8 + 1 / 3) / 2
+"""The slope of a random leaky ReLU in evaluation, where none is given."""
 
 PADDING = "is_padding"
 """Beside an embedding's arguments: which of its ids are those of the padding, whose row has no gradient."""
@@ -133,6 +137,7 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         self._detached: set[int] = set()
         self._largest: set[int] = set()  # what maxima returned, which may be detached as what they are of
         self._given = tuple(given)
+        self._matrices = Matrices(lambda func, *of, **named: self.__torch_dispatch__(func, (), of, named))
         self._kept = list(given)  # so that no other tensor takes the identity of one
 
     def kept_at(self, memory: int) -> list[Any]:
@@ -161,6 +166,8 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
             return self._turned(func, args)
         named = dict(kwargs or {})
         read = [*tensors_in(args), *tensors_in(list(named.values()))]
+        if is_sparse(func, read):
+            return self._of_matrices(func, args, named)
         floating = any(id(tensor) in self.floating for tensor in read)
         of_ids = all(id(tensor) not in self._given_floats for tensor in read)
         where = _where(sys._getframe(1))
@@ -224,11 +231,28 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
             number = {"dtype": args[0].dtype, "device": args[0].device}
             filled = self.__torch_dispatch__(torch.ops.aten.full.default, (), ([], args[2]), number)
             return self.__torch_dispatch__(_FILLED[func], (), (*args[:2], filled))
+        if name == "aten::rrelu_with_noise" and not any(args[4:5]):  # in evaluation, of the mean of the slopes
+            slope = (args[2] + args[3]) / 2 if len(args) > 3 else _RRELU
+            return self.__torch_dispatch__(torch.ops.aten.leaky_relu.default, (), (args[0], slope))
         by = ids_read(name, args)
         columns = None if by is None else self._flat.get(id(by[0])) or columns_of(by[0], self._sizes)
         if by is None or columns is None:
             return None
         return gathered(lambda each, *of: self.__torch_dispatch__(each, (), of), func, args, columns, by[1])
+
+    def _of_matrices(self, func: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """What an operator returns that makes or reads sparse matrices, by those that it is made of."""
+        where = _where(sys._getframe(2))
+        try:
+            return self._matrices.returned(func, args, named)
+        except LookupError:
+            raise TraceError(
+                f"{func}: it reads a sparse tensor that is no buffer or input: register_buffer makes it one, or hand "
+                "it in as an argument.",
+                where,
+            ) from None
+        except Unmade as error:
+            raise TraceError(f"{func}: {error}", where) from None
 
     def _bagged(self, func: Any, args: tuple[Any, ...], where: Where) -> Any:
         """What an embedding bag returns, its rows by the operators that it is made of."""
@@ -242,12 +266,13 @@ class Tape(TorchDispatchMode):  # type: ignore[misc]
         elif len(args[1]) == len(args[2]):
             raise TraceError(f"{func}: the example has as many ids as bags: trace with one whose counts differ.", where)
         elif len(args[2]) in self._sizes and are_plain(args):
-            made = bagged_by(run, args, bags_of(run, args[1], args[2]), len(args[2]))
+            begins = begins_of(run, args)
+            made = bagged_by(run, args, bags_of(run, args[1], begins), len(begins))
         else:
             raise TraceError(
                 f"{func}: bags are neither [bags, ids of one], of {MOST_COLUMNS} ids or fewer, nor told by offsets, "
-                "one for each bag and no last one, without padding. Hand in such offsets, or gather the rows and sum "
-                "them by the bag of each id, as index_add of embedding(ids) does.",
+                "without padding. Hand in such offsets, or gather the rows and sum them by the bag of each id, as "
+                "index_add of embedding(ids) does.",
                 where,
             )
         return made, *func(*args)[1:]
@@ -318,6 +343,19 @@ def constants(tape: Tape) -> set[int]:
         if not call.floating and not call.in_place and (fresh or all(id(each) in found for each in read)):
             found |= {id(t) for t in tensors_in(call.returned) if t.untyped_storage().data_ptr() not in written}
     return found
+
+
+def attributes(tape: Tape) -> set[int]:
+    """The whole numbers that pick elements within rows, and are neither given nor made by an operator, by identity; but
+    for those that are written."""
+    made, found = set[int](), dict[int, Any]()
+    for call in tape.calls:
+        within = call.operator == "index.Tensor" and call.arguments[1][0] is None
+        found |= {id(each): each for each in tensors_in(call.arguments[1] if within else []) if id(each) not in made}
+        made |= {id(each) for each in tensors_in(call.returned)}
+    written = {call.arguments[0].untyped_storage().data_ptr() for call in tape.calls if call.in_place}
+    outside = {key: each for key, each in found.items() if not tape.given(each)}
+    return {key for key, each in outside.items() if each.untyped_storage().data_ptr() not in written}
 
 
 def _short(function: Any) -> str:

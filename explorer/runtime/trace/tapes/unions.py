@@ -11,13 +11,15 @@ from explorer.runtime.trace.tapes.tape import Call, Tape, tensors_in
 
 
 class Unions:
-    """Sets by their blocks, which are the inputs' own sets, as often as they stand there. `blocks` are by set, and
-    `lengths` the number of rows of each, of an example."""
+    """Sets by their blocks, which are the inputs' own sets, or those of `tables`, as often as they stand there.
+    `blocks` are by set, and `lengths` the number of rows of each, of an example."""
 
-    def __init__(self, tape: Tape, sets: dict[int, str], sizes: Iterable[int]) -> None:
+    def __init__(
+        self, tape: Tape, sets: dict[int, str], sizes: Iterable[int], tables: Mapping[str, int] | None = None
+    ) -> None:
         self._sets = sets  # by size, of which there may be more
         self._inputs = {size: sets[size] for size in sizes}
-        self.lengths = {name: size for size, name in self._inputs.items()}
+        self.lengths = {name: size for size, name in self._inputs.items()} | dict(tables or {})
         self.blocks: dict[str, tuple[str, ...]] = {}
         for each in put_behind(tape):
             self.of(each)
@@ -26,11 +28,20 @@ class Unions:
         """The set whose blocks have these sizes; "" where one is no input's set."""
         if any(size not in self._inputs for size in sizes):
             return ""
-        blocks = tuple(self._inputs[size] for size in sizes)
+        return self.of_blocks(tuple(self._inputs[size] for size in sizes))
+
+    def of_blocks(self, blocks: tuple[str, ...]) -> str:
+        """The set of these blocks; "" where one is neither an input's set nor a table's."""
+        if any(block not in self.lengths or block in self.blocks for block in blocks):
+            return ""
         if len(blocks) == 1:
             return blocks[0]
         known = next((name for name, each in self.blocks.items() if each == blocks), None)
-        return known or self._new(blocks, sum(sizes))
+        return known or self._new(blocks, sum(self.lengths[block] for block in blocks))
+
+    def of_size(self, size: int) -> str:
+        """The input's set of a size; "" where there is none."""
+        return self._inputs.get(size, "")
 
     def _new(self, blocks: tuple[str, ...], size: int) -> str:
         name = self._sets.setdefault(size, f"set{len(self._sets)}")

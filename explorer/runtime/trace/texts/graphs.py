@@ -9,23 +9,26 @@ from dataclasses import dataclass, field, replace
 from explorer.runtime.trace.joins.alike import NotAlike
 from explorer.runtime.trace.joins.fetch import fetch
 from explorer.runtime.trace.joins.join import Joining, join
-from explorer.runtime.trace.joins.joined import Typed
+from explorer.runtime.trace.joins.joined import Mixed, Typed
 from explorer.runtime.trace.joins.kinds import Kinds
 from explorer.runtime.trace.joins.mix import mix
+from explorer.runtime.trace.joins.split import split
 from explorer.runtime.trace.joins.unite import unite
 from explorer.runtime.trace.tapes.examples import set_dim
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.tapes.tape import TraceError
+from explorer.runtime.trace.texts.written import Rows
 from explorer.runtime.trace.translate import Map, Translation
 from explorer.runtime.trace.values.expressions import Node, walk
+from explorer.runtime.trace.values.tensors import NO_ROWS
 
 
 @dataclass(frozen=True)
 class OneGraph:
     """The results of one set of nodes and one of edges, where they could be brought to that; `why` says what was not.
     `typed` is what was made of the module's own sets, `maps` are those that the results go along, `read` those that
-    sets of edges were made one of too, `given` all tensors; `sizes` are, by set that kinds of nodes or edges are, the
-    inputs that have its rows, and in which dimension."""
+    sets of edges were made one of too, `given` all tensors; `sizes` are, by set that kinds of nodes or edges are,
+    where it is told how many rows it has."""
 
     result: Node
     typed: tuple[Typed, ...]
@@ -33,7 +36,7 @@ class OneGraph:
     read: list[Map]
     given: Mapping[str, Given]
     why: str
-    sizes: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[Rows, ...]] = field(default_factory=dict)
 
 
 def one_graph(translation: Translation, result: Node, mixed: bool) -> OneGraph:
@@ -41,16 +44,22 @@ def one_graph(translation: Translation, result: Node, mixed: bool) -> OneGraph:
     not alike. Raises TraceError."""
     united = _united(translation, result)
     nodes, read = translation.nodes, {each.name: each for each in united.read}
+    alike: Mapping[str, str] = {}
     if mixed:
-        joining = mix(nodes, united.result, read, united.given, translation.homes)
+        ends = {name for name, each in read.items() if leads_to_nodes(each, translation.homes)}
+        apart = split(nodes, united.result, read, ends)
+        alike = {name: of for name, (of, _) in apart.maps.items()}
+        read |= {name: replace(read[of], name=name, domain=part) for name, (of, part) in apart.maps.items()}
+        joining = mix(nodes, apart.result, read, united.given, translation.homes)
     else:
         joining = join(nodes, united.result, read, united.given)
-    maps = list(_maps_of(joining.result, read, joining)) if joining.typed else united.read
+    typed = tuple(each.of_maps(alike) if isinstance(each, Mixed) else each for each in joining.typed)
+    maps = list(_maps_of(joining.result, read, joining)) if typed else united.read
     given = {**united.given, **joining.given}
     found = replace(
         united,
-        result=joining.result,
-        typed=(*united.typed, *joining.typed),
+        result=joining.result if typed else united.result,
+        typed=(*united.typed, *typed),
         maps=maps,
         given=given,
         why=joining.why,
@@ -97,8 +106,8 @@ def _maps_of(result: Node, maps: Mapping[str, Map], joining: Joining) -> Iterabl
             yield Map(name, of, None, 0, set(leads))
 
 
-def _sizes(translation: Translation, kinds: Kinds) -> dict[str, tuple[tuple[str, int], ...]]:
-    """By the sets that kinds of nodes or edges are, the inputs that have their rows, and in which dimension."""
+def _sizes(translation: Translation, kinds: Kinds) -> dict[str, tuple[Rows, ...]]:
+    """By the sets that kinds of nodes or edges are, where it is told how many rows they have."""
     spread = (each.of for each in kinds.leads.values() if len(each.of) > 1)  # the ids of one block are counted
     blocks = {
         *kinds.kinds,
@@ -111,8 +120,21 @@ def _sizes(translation: Translation, kinds: Kinds) -> dict[str, tuple[tuple[str,
     for each in translation.given.values():
         dim = set_dim(each.tensor) if each.kind == "input" else None
         if dim is not None:
-            found[each.tensor.shape[dim]].append((each.place, dim))
-    return {of: tuple(found[translation.unions.lengths[of]]) for of in blocks}
+            found[each.tensor.shape[dim]].append(Rows(each.place, dim))
+        elif each.name in translation.tables.nodes:
+            found[len(each.tensor)].append(Rows(each.place, 0))
+        elif each.kind == "input" and not each.tensor.is_floating_point():
+            found[int(each.tensor)].append(Rows(each.place, NO_ROWS))
+    for each in translation.given.values():
+        for end in range(2) if each.kind == "input" and set_dim(each.tensor) == 1 else ():
+            found[int(each.tensor[end].max()) + 1].append(Rows(each.place, 1, end))
+    return {of: _told(found[translation.unions.lengths[of]]) for of in blocks}
+
+
+def _told(places: Iterable[Rows]) -> tuple[Rows, ...]:
+    """Those by sizes and numbers, or where there are none by ids, of which the last row may have none."""
+    places = tuple(places)
+    return tuple(rows for rows in places if rows.end is None) or places
 
 
 def _along(result: Node) -> set[str]:

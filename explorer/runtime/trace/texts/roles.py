@@ -92,7 +92,12 @@ def roles_of(result: Node, maps: list[Map], homes: set[str], why: str, used: set
         raise TraceError(
             "edges lead to no nodes, or to several sets of them that are not nodes and their groups, as the graphs of "
             "a batch: a layer has one graph, whose edges have two ends, and nodes that are each in one group. Leave "
-            "what goes over others to the module behind this one."
+            "what goes over others to the module behind this one"
+            + (
+                ", as edges that lead to edges; or trace with a graph that has another number of edges than of nodes."
+                if any(each.domain in each.codomains for each in maps)
+                else "."
+            )
         )
     (edge,), (node,) = edges, nodes
     reduced = [each.data[1] for each in walk((result,)) if each.operator == "reduce" and each.set == node]

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from explorer.runtime.trace.joins.joined import Fetched, Joined, Mixed, Placed, Typed, sources_of, stacks_of
 from explorer.runtime.trace.joins.kinds import Kinds
+from explorer.runtime.trace.tapes.examples import rows_told
 from explorer.runtime.trace.tapes.recorded import Given
 from explorer.runtime.trace.tapes.tape import Where
 from explorer.runtime.trace.values.expressions import Node, walk
+from explorer.runtime.trace.values.tensors import NO_ROWS
 
 OWN = "each element's own"
 """In the place of a map's name: an element's own number."""
@@ -20,6 +22,22 @@ OWN = "each element's own"
 def number_of(of: str) -> str:
     """Under which name, beside ids, it is how many elements a set has."""
     return f"number of {of}"
+
+
+class Rows(NamedTuple):
+    """Where it is told how many rows a set has: a dimension of the tensor of a place; the number that this is, where it
+    is NO_ROWS; or the largest of ids and one, of an `end` of a graph's."""
+
+    place: str
+    dim: int
+    end: int | None = None
+
+    def count(self, tensors: Mapping[str, Any]) -> int:
+        """How many there are, of tensors by place."""
+        tensor = tensors[self.place]
+        if self.end is not None:
+            return rows_told(tensors, (self.place, self.end))
+        return int(tensor if self.dim == NO_ROWS else tensor.shape[self.dim])
 
 
 class Result(NamedTuple):
@@ -40,7 +58,7 @@ class Written:
     on ids alone, with the dimension that their rows are;
     `counts` are by set of nodes, or of groups of them, the arguments that say how many there are;
     `lines` are, by line of the text, the user's lines that ask for what it computes; `sizes` are, by set that kinds of
-    nodes or edges are, the inputs that have its rows, and in which dimension."""
+    nodes or edges are, where it is told how many rows it has."""
 
     text: str
     family: str
@@ -53,7 +71,7 @@ class Written:
     lines: tuple[frozenset[Where], ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)
     counted_ids: str = ""
-    sizes: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[Rows, ...]] = field(default_factory=dict)
     counts: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -91,10 +109,10 @@ class Written:
     def lengths(self, whole: Mapping[str, Any]) -> dict[str, int]:
         """How many rows each kind has, of what ids are made of, by place. Raises ValueError where inputs of one kind
         have other numbers of rows."""
-        found = {of: [whole[place].shape[dim] for place, dim in places] for of, places in self.sizes.items()}
+        found = {of: [rows.count(whole) for rows in places] for of, places in self.sizes.items()}
         for of, lengths in found.items():
             if len(set(lengths)) > 1:
-                names = ", ".join(place for place, _ in self.sizes[of])
+                names = ", ".join(rows.place for rows in self.sizes[of])
                 raise ValueError(
                     f"{names} had as many rows in the example, and have {lengths}: trace with an example where kinds "
                     "differ in their numbers."

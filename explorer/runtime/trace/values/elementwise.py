@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from explorer.runtime.trace.values.expressions import Node, Nodes
 from explorer.runtime.trace.values.tensors import (
+    ALL_PAIRS,
     REPEATED,
     SET,
     Atom,
@@ -33,7 +34,7 @@ def elementwise(nodes: Nodes, make: Make, values: Sequence[Value], multiplies: b
     atoms = [[value.dims[dim][0] for value in pieces if value.dims[dim]] for dim in range(sum(counts))]
     dims = [_joined(each) for each in atoms]
     if sum(dim[0].axis == SET for dim in dims if dim) > 1:
-        raise Unsayable("every element of the batch or graph meets every other one")
+        raise Unsayable(ALL_PAIRS)
     rows = [place for place, dim in enumerate(dims) if dim and dim[0].axis >= 0]
     sizes = tuple(dims[place][0].size for place in rows)
     fitted = _fitted(nodes, pieces, rows, sizes, multiplies)

@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from explorer.runtime.trace.values.elementwise import elementwise, realized, same_sets
 from explorer.runtime.trace.values.expressions import Node, Nodes, set_of
-from explorer.runtime.trace.values.tensors import REPEATED, SET, Atom, Dimension, Unsayable, Value, common, viewed
+from explorer.runtime.trace.values.tensors import (
+    ALL_PAIRS,
+    REPEATED,
+    SET,
+    Atom,
+    Dimension,
+    Unsayable,
+    Value,
+    common,
+    viewed,
+)
 
 Labels = list[object]
 """Of an expression's axes: places of batch dimensions, "inner", and "row" and "column" with the place of an atom."""
@@ -95,7 +105,7 @@ def _labelled(known: dict[object, Atom], dims: list[tuple[object, Dimension]]) -
             if seen is None or seen.axis == REPEATED:
                 known[label] = atom
     if sum(atom.axis == SET for label, atom in known.items() if label != "inner") > 1:
-        raise Unsayable("every element of the batch or graph meets every other one")
+        raise Unsayable(ALL_PAIRS)
     return [axes[axis] for axis in range(len(axes))]
 
 

@@ -15,6 +15,10 @@ from math import prod
 from explorer.runtime.trace.values.expressions import Node, Nodes
 
 SET, REPEATED = -1, -2
+ALL_PAIRS = (
+    "every element of the batch or graph meets every other one: hand in the pairs that are to meet as ids, as edges "
+    "are, or leave what is of all pairs to the module around"
+)
 NO_ROWS = -1
 """In the place of the dimension that the rows are: one of all elements has none."""
 
