@@ -230,7 +230,11 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         alike = not self.check_indices or self._leads_to
         if self._forward.graph.family == "score" and alike and len(indices) <= len(self._order):
             given = (*ids.items(), *tensors.items())
-            like = torch.is_grad_enabled(), *[(name, type(each), *_kind(each)) for name, each in given]
+            like = (
+                torch.is_grad_enabled(),
+                self.check_indices,
+                *[(name, type(each), *_kind(each)) for name, each in given],
+            )
             repeated = self._repeated.get(like)
             if repeated is not None and not is_capturing():
                 return repeated.call(ids)
@@ -244,7 +248,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                         self._repeated[like] = self._batches(ids, rows, counts, tensors)
                     for name, sharing in self._sharing.items():
                         maps[name] = each_fact(maps[name], counts["batch"], sharing)
-                    return _Call(self, structure.with_maps(maps), counts, checked)
+                    read = () if checked else ids.values()  # a GPU's that are checked were copied
+                    return _Call(self, structure.with_maps(maps, read), counts, checked)
         structure = self._structure(ids, indices, named, tensors)
         if like is None:
             return self._on_structure(structure, tensors)
@@ -391,6 +396,11 @@ class _Call:
     counts: Mapping[str, int]
     checked: Checked | None = None
 
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """The caller's own tensors of indices that gradients will be made of."""
+        return self.structure.read
+
     def results(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """The results alone."""
         return self.module.run_forward(self.structure, self.counts, tensors)
@@ -427,8 +437,9 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
             return call.results(given)
         ctx.frozen = module.learnt.difference(name for name, needed in zip(names, wanted, strict=True) if needed)
         results, ctx.run = call.start(ctx.frozen, given)
-        if ctx.run is not None and ctx.run.reads:  # the caller may change them: PyTorch looks whether that was so
-            ctx.save_for_backward(*tensors, *(results[place] for place in ctx.run.reads))
+        reads = () if ctx.run is None else ctx.run.reads
+        if reads or call.read:  # the caller may change them: PyTorch looks whether that was so
+            ctx.save_for_backward(*tensors, *(results[place] for place in reads), *call.read)
         return results
 
     @staticmethod
