@@ -1,5 +1,4 @@
-"""What callers write over their tensors between a call and its gradients, and tensors that PyTorch writes otherwise
-than they read."""
+"""What callers do between a call and its gradients, and behind these, and tensors that are read negated."""
 
 from __future__ import annotations
 
@@ -79,3 +78,14 @@ def test_negatives_of_other_tensors_are_read_as_they_are():
     assert other.is_contiguous()
     torch.testing.assert_close(score(*index, E=other), score(*index, E=table))
     assert not aligned(other).is_neg()
+
+
+def test_gradients_of_gradients_are_refused_and_not_left_out():
+    score, index = transe(), [ids(n, BATCH) for n in (ENTITIES, RELATIONS, ENTITIES)]
+    want = torch.autograd.grad(score(*index).sum(), [score.E, score.R])
+    scores = score(*index)
+    found = torch.autograd.grad(scores.sum(), [score.E, score.R], create_graph=True)
+    torch.testing.assert_close(found, want)
+    penalised = scores.sum() + found[0].square().sum()
+    with pytest.raises(RuntimeError, match="Compiled gradients have no gradients themselves"):
+        penalised.backward()
