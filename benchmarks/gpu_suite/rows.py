@@ -101,7 +101,7 @@ class Row(ABC):
         self, text: str, sizes: Mapping[str, int], counts: Mapping[str, int] | None = None, **options: str | int
     ) -> TensorProgram:
         """The same of a text."""
-        chosen: dict[str, str | int] = {"precision": self.precision, "arch": _architecture(), **options}
+        chosen: dict[str, str | int] = {"precision": self.precision, "arch": architecture(), **options}
         made = explorer.compile(text, sizes=sizes, options=chosen, counts=counts, on_demand=True)
         if not made.ok:
             raise ValueError("; ".join(diagnostic.message for diagnostic in made.diagnostics))
@@ -326,7 +326,7 @@ def largest_error(got: Tensor, want: Tensor) -> float:
     return float((got.double() - want).abs().max() / want.abs().max().clamp(min=1e-300))
 
 
-def _architecture() -> str:
+def architecture() -> str:
     """What rows are compiled for: this device; where there is none, what the options say."""
     try:
         return current_device().compile_for

@@ -131,9 +131,8 @@ def code_of_networks() -> list[Code]:
 def _code_of_network(place: int, layer: int, grad: bool) -> Compilation:
     from benchmarks.paper.measured.networks import networks
 
-    made: Compilation = networks(FEATURES, HIDDEN, CLASSES, HEADS)[place].modules()[layer].compilation
-    features = frozenset(() if layer else ("x",))  # of the first layer, which are not learnt
-    return made.with_frozen(features).with_options(grad=True) if grad else made
+    features = frozenset(() if layer or not grad else ("x",))  # of the first layer, which are not learnt
+    return on_gpu.called_code(networks(FEATURES, HIDDEN, CLASSES, HEADS)[place].modules()[layer], grad, features)
 
 
 def network_rows(network: Any, graph: Any) -> tuple[list[Row], bool]:

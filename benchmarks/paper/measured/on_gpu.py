@@ -180,5 +180,15 @@ def module(path: str, sizes: tuple[tuple[str, int], ...] | int, options: tuple[t
 def module_code(path: str, sizes: Mapping[str, int] | int, grad: bool, options: Options) -> Compilation:
     """The compilation of such a module's calls, with a backward pass of all that it learns or without."""
     own = sizes if isinstance(sizes, int) else tuple(sizes.items())
-    made: Compilation = module(path, own, tuple(options.items())).compilation
-    return made.with_options(grad=grad)
+    return called_code(module(path, own, tuple(options.items())), grad)
+
+
+def called_code(made: Any, grad: bool, frozen: frozenset[str] = frozenset()) -> Compilation:
+    """The compilation of a module's calls on this device, with a backward pass of what is not `frozen` or without:
+    where the usual one has the results in no kernels of their own, the module takes another."""
+    from benchmarks._gpu_rows import architecture
+    from explorer.runtime.export.plan import Plan
+
+    compilation: Compilation = made.compilation.with_frozen(frozen).with_options(arch=architecture())
+    plan = Plan.of(compilation, grad)
+    return plan.derived or plan.compilation

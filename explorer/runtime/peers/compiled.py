@@ -79,9 +79,15 @@ def compiled_peer(setup: Setup, device: str, seconds: float) -> Peer:
         return _without(f"it failed: {_in_short(error)}")
 
 
-def _is_late(error: BaseException | None) -> bool:
+def _is_late(error: BaseException) -> bool:
     """Whether the time was over: also where what was stopped fails at clearing up, and that is what is raised."""
-    return error is not None and (isinstance(error, _Late) or _is_late(error.__cause__) or _is_late(error.__context__))
+    found, rest = dict[int, BaseException](), [error]
+    while rest:
+        each = rest.pop()
+        found[id(each)] = each
+        before = each.__cause__, each.__context__  # mostly one and the same
+        rest += [other for other in before if other is not None and id(other) not in found]
+    return any(isinstance(each, _Late) for each in found.values())
 
 
 def _load() -> None:

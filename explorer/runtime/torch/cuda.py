@@ -195,9 +195,10 @@ class OnCuda:
         """The phases behind arrays of these names, where extents have these sizes: all in one, or where it is `divided`
         the first, and the second behind the first's arrays and the gradients of the results."""
         sizes, known, found = self._sizes_of(extents), [*names], list[Bound]()
-        for phase in self.phases.parts if divided else (self.phases.whole,):
-            known += self.upstreams if found else ()
-            found.append(Bound.of(self._planned(sizes, device, phase), sizes, known))
+        with current(device):  # whose functions they are
+            for phase in self.phases.parts if divided else (self.phases.whole,):
+                known += self.upstreams if found else ()
+                found.append(Bound.of(self._planned(sizes, device, phase), sizes, known))
         return tuple(found)
 
     def launch(self, bound: Bound, addresses: list[int], device: Any) -> tuple[dict[str, Tensor], Tensor | None]:

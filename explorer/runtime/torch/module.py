@@ -24,6 +24,7 @@ from explorer.runtime.encode.products import check_count
 from explorer.runtime.torch.backward import BackwardPrograms
 from explorer.runtime.torch.cache import Kept, OfIdentities
 from explorer.runtime.torch.device_ids import Checked
+from explorer.runtime.torch.differentiable import Differentiable
 from explorer.runtime.torch.programs import Run, TensorProgram
 from explorer.runtime.torch.repeated import Batches, OnStructure, RepeatedCall, repeats_on
 from explorer.runtime.torch.streams import address_of_stream, is_capturing
@@ -175,7 +176,7 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         tensors = self._needed(tensors)
         if not torch.is_grad_enabled():
             return as_returned(call.results(tensors))
-        return as_returned(_Run.apply(self, call, tuple(tensors), *tensors.values()))
+        return as_returned(Differentiable.apply(self, call, tuple(tensors), *tensors.values()))
 
     def _needed(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Those that a call needs, in the order in which they are declared."""
@@ -230,7 +231,11 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         alike = not self.check_indices or self._leads_to
         if self._forward.graph.family == "score" and alike and len(indices) <= len(self._order):
             given = (*ids.items(), *tensors.items())
-            like = torch.is_grad_enabled(), *[(name, type(each), *_kind(each)) for name, each in given]
+            like = (
+                torch.is_grad_enabled(),
+                self.check_indices,
+                *[(name, type(each), *_kind(each)) for name, each in given],
+            )
             repeated = self._repeated.get(like)
             if repeated is not None and not is_capturing():
                 return repeated.call(ids)
@@ -244,7 +249,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
                         self._repeated[like] = self._batches(ids, rows, counts, tensors)
                     for name, sharing in self._sharing.items():
                         maps[name] = each_fact(maps[name], counts["batch"], sharing)
-                    return _Call(self, structure.with_maps(maps), counts, checked)
+                    read = () if checked else ids.values()  # a GPU's that are checked were copied
+                    return _Call(self, structure.with_maps(maps, read), counts, checked)
         structure = self._structure(ids, indices, named, tensors)
         if like is None:
             return self._on_structure(structure, tensors)
@@ -391,6 +397,11 @@ class _Call:
     counts: Mapping[str, int]
     checked: Checked | None = None
 
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """The caller's own tensors of indices that gradients will be made of."""
+        return self.structure.read
+
     def results(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """The results alone."""
         return self.module.run_forward(self.structure, self.counts, tensors)
@@ -407,43 +418,6 @@ class _Call:
         if begun is not None:
             return self.module.backward_program(frozen).finish(begun, upstreams)
         return self.module.run_backward(frozen, self.structure, self.counts, tensors, upstreams)
-
-
-class _Run(torch.autograd.Function):  # type: ignore[misc]
-    """One call: the compiled forward pass, and the compiled backward pass when its gradient comes."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, module: CompiledModule, call: _Call | RepeatedCall, names: tuple[str, ...], *tensors: Tensor
-    ) -> tuple[Tensor, ...]:
-        wanted = ctx.needs_input_grad[3:]
-        for name, needed in zip(names, wanted, strict=True):
-            if needed and name not in module.learnt:
-                raise ValueError(f"{name} is an input, which has no gradient: declare it as a param, or detach it.")
-        ctx.module, ctx.call, ctx.names, ctx.run = module, call, names, None
-        ctx.save_for_backward(*tensors)
-        given = dict(zip(names, tensors, strict=True))
-        if not any(wanted):
-            return call.results(given)
-        ctx.frozen = module.learnt.difference(name for name, needed in zip(names, wanted, strict=True) if needed)
-        results, ctx.run = call.start(ctx.frozen, given)
-        if ctx.run is not None and ctx.run.reads:  # the caller may change them: PyTorch looks whether that was so
-            ctx.save_for_backward(*tensors, *(results[place] for place in ctx.run.reads))
-        return results
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
-        tensors = dict(zip(ctx.names, ctx.saved_tensors, strict=False))  # raises where one was changed in place
-        gradients = ctx.call.gradients(ctx.frozen, ctx.run, tensors, upstreams)
-        rounded = {n: ctx.module.pad(n, _rounded(each, tensors[n].dtype)) for n, each in gradients.items()}
-        wanted = zip(ctx.names, ctx.needs_input_grad[3:], strict=True)
-        return (None, None, None, *(rounded.get(name) if needed else None for name, needed in wanted))
-
-
-def _rounded(gradient: Tensor, dtype: Any) -> Tensor:
-    """A gradient in the type of its tensor: summed in float32, and rounded once."""
-    return gradient if gradient.dtype == dtype else gradient.to(dtype)
 
 
 def _kind(each: Any) -> tuple[Any, ...]:

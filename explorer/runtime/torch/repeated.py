@@ -100,6 +100,7 @@ class OnStructure:
     common: Repeated
     addresses: tuple[int, ...]
     held: Any
+    read: tuple[Tensor, ...]
 
     @classmethod
     def of(
@@ -117,21 +118,24 @@ class OnStructure:
         addresses = {name: address_of(name, each) for name, each in fixed.items()} | found.addresses
         common = Repeated.of(executor, structure.device, [*addresses], [*tensors], extents, program.grad)
         # The sizes too, by whose identity this is kept.
-        return cls(common, tuple(addresses.values()), (fixed, found.memory, counts)) if common else None
+        held = fixed, found.memory, counts
+        return cls(common, tuple(addresses.values()), held, structure.read) if common else None
 
     def call(self) -> RepeatedCall:
         """A call with other tensors."""
-        return RepeatedCall(self.common, [*self.addresses], self.held)
+        return RepeatedCall(self.common, [*self.addresses], self.held, read=self.read)
 
 
 @dataclass(frozen=True, eq=False)
 class RepeatedCall:
-    """One of them: where all lies that is no tensor, what holds it, and what will be said of its ids."""
+    """One of them: where all lies that is no tensor, what holds it, what will be said of its ids, and those of the
+    caller's own indices that are read where they are."""
 
     common: Repeated
     addresses: list[int]
     held: Any
     checked: Checked | None = None
+    read: tuple[Tensor, ...] = ()
 
     def results(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """The results alone, of tensors in the order of the first call's."""

@@ -6,7 +6,7 @@ run, and taken to the device once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -70,6 +70,7 @@ class Structure:
     order: Tensor | None = None
     ordered: str = ""  # the set whose elements `order` is of
     edges: str = ""  # the end that a graph's edges are sorted by
+    read: tuple[Tensor, ...] = ()  # index tensors of the caller that are read where they are
     inverses: dict[str, Inverse] = field(default_factory=dict)
     made_for: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by map, the sizes that its inverse is for
     again: Again[Tensor] = field(default_factory=Again)  # rows in the programs' order, of tensors that come again
@@ -79,9 +80,9 @@ class Structure:
     # What `index` made, by name, graph and sizes, which it holds, so that no others take their identities.
     asked: OfIdentities[tuple[Tensor, Graph, Mapping[str, int]]] = field(default_factory=OfIdentities)
 
-    def with_maps(self, maps: dict[str, Tensor]) -> Structure:
-        """The structure of another batch, of which only these maps are known."""
-        rest = self.values, self.order, self.ordered, self.edges
+    def with_maps(self, maps: dict[str, Tensor], given: Iterable[Tensor] = ()) -> Structure:
+        """The structure of another batch, of which only these maps are known, that were made of what was `given`."""
+        rest = self.values, self.order, self.ordered, self.edges, _read_there(given)
         return Structure(self.device, maps, self.counts, self.highest, *rest, again=self.again)
 
     def apart(self) -> Structure:
@@ -241,7 +242,16 @@ def prepare(
     build = _score_structure if graph.family == "score" else _list_structure
     if graph.family == "op" and has_several_bags(graph):
         build = _bags_structure
-    return build(graph, {name: _narrow(ids, name, checked) for name, ids in found.items()}, given, negatives, checked)
+    narrow_ids = {name: _narrow(ids, name, checked) for name, ids in found.items()}
+    made = build(graph, narrow_ids, given, negatives, checked)
+    made.read = _read_there(found.values())
+    return made
+
+
+def _read_there(given: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Those of a call's index tensors that kernels may read where they are: what is written over them before gradients
+    are asked for, as the next batch, would be read for them. PyTorch counts no changes of what inference has made."""
+    return tuple(each for each in given if each.dtype == torch.int32 and not each.is_inference())
 
 
 def _numbers_of(graph: Graph) -> frozenset[str]:
@@ -276,8 +286,11 @@ def bits_of(tensor: Tensor) -> Tensor:
 
 
 def aligned(tensor: Tensor) -> Tensor:
-    """The tensor as kernels can read it: itself, or a copy of one that is not contiguous or begins between vectors, as
-    the gradients do that torch.cat hands back."""
+    """The tensor as kernels can read it: itself, or a copy of one that is not contiguous, that begins between vectors,
+    as the gradients do that torch.cat hands back, or whose memory holds its negative, as of a conjugate's imaginary
+    part."""
+    if tensor.is_neg():
+        return tensor.resolve_neg().contiguous()
     if not tensor.is_contiguous():  # asked first, as PyTorch's operator takes longer to say that nothing is to be done
         tensor = tensor.contiguous()
     return tensor.clone() if tensor.data_ptr() % VECTOR_BYTES else tensor

@@ -91,3 +91,17 @@ score Joined(h: entity, t: entity):
     inputs = draw_inputs(made, 3)
     rows = np.concatenate([inputs["E"][inputs["h"]], inputs["E"][inputs["t"]]], 1).reshape(-1, 3, 4)
     np.testing.assert_allclose(made.run(inputs, "graph"), np.linalg.norm(rows, axis=1).sum(-1), rtol=1e-5)
+
+
+def test_the_rows_of_stacked_matrices_stay():
+    """Two matrices of two rows are reduced each along its own, not across the stack."""
+    made = compiled("""score Matrices(h: entity, t: entity):
+    param M[entity, 2, 3]
+    x = sum(stack([M[h], M[t]]), axis=1)
+    return dot(x[0], x[0]) - dot(x[1], x[0])
+""")
+    inputs = draw_inputs(made, 3)
+    head, tail = (inputs["M"][inputs[name]].astype(np.float64).sum(1) for name in "ht")
+    want = (head * head).sum(-1) - (tail * head).sum(-1)
+    for stage in ("graph", "loops", "kernels", "slc.opt3"):
+        np.testing.assert_allclose(made.run(inputs, stage), want, rtol=1e-5, atol=1e-5)

@@ -87,6 +87,17 @@ def test_what_fails_at_clearing_up_when_it_is_stopped_took_too_long(monkeypatch:
     assert peer["reason"] == "it was still compiling after 9 s, the most that it may take"
 
 
+def test_a_long_chain_of_errors_is_looked_through_once() -> None:
+    """Each that is raised from another has that twice, as its cause and its context."""
+    for first, late in ((ValueError("first"), False), (compiled._Late(), True)):
+        last: BaseException = first
+        for number in range(100):
+            behind = ValueError(str(number))
+            behind.__cause__ = behind.__context__ = last
+            last = behind
+        assert compiled._is_late(last) == late
+
+
 @needs_compiler
 def test_what_takes_too_long_is_stopped_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a tenth of a second no host compiles a model with g++."""

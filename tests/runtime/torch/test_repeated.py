@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -207,6 +208,47 @@ def test_calls_without_checks_wait_for_nothing(calls: Any, monkeypatch: pytest.M
         found = torch.autograd.grad(result.sum(), [made.E, made.R])
         torch.testing.assert_close(found, torch.autograd.grad(want.sum(), [made.E, made.R]))
     assert len(calls) == 3
+
+
+def test_calls_are_checked_from_when_somebody_asks_for_it(calls: Any) -> None:
+    made = dots(check_indices=False)
+    for _ in range(3):
+        made(*ids())
+    assert calls
+    made.check_indices = True
+    h, r, t = ids()
+    h[1] = ENTITIES
+    for _ in range(3):
+        with pytest.raises(ValueError, match=f"h holds {ENTITIES}"):
+            made(h, r, t)
+        torch.testing.assert_close(made(h % ENTITIES, r, t), wanted(made, h % ENTITIES, r, t))
+
+
+def test_functions_are_found_on_the_tensors_device(calls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of plans that others have been forgotten for: a thread's own device may be another."""
+    made, inside, current = dots(), list[bool](), torch_cuda.current
+    found = torch_cuda.GpuProgram.function_of
+
+    @contextmanager
+    def entered(device: Any) -> Iterator[int]:
+        with current(device) as stream:
+            inside.append(True)
+            yield stream
+            inside.pop()
+
+    def function_of(self: Any, launch: Any) -> Any:
+        assert inside
+        return found(self, launch)
+
+    monkeypatch.setattr(torch_cuda, "current", entered)
+    monkeypatch.setattr(torch_cuda.GpuProgram, "function_of", function_of)
+    for _ in range(3):
+        given = ids()
+        torch.testing.assert_close(made(*given), wanted(made, *given))
+        for program in (made._forward, *made._backward):
+            for executor in program._executors.values():
+                executor._plans.clear()
+    assert len(calls) == 1
 
 
 ATTENDED = """

@@ -75,10 +75,11 @@ def _stack(graph: Graph, value: Value, readers: Counter[str]) -> list[Value]:
 
 
 def _before_reshape(graph: Graph, part: Value, shape: Shape) -> Value:
-    """What a part is a reshape of, where that has the shape: as with a name for its extent."""
-    if isinstance(part.operator, Reshape) and part.shape != shape:
-        return graph.value(part.operator.operand)
-    return part
+    """What a part is a reshape of, where that has the shape, and the reshape gives its extents other names alone: the
+    rows of a matrix behind one another are no row of it."""
+    if not isinstance(part.operator, Reshape) or [*map(graph.size, part.shape)] != [*map(graph.size, shape)]:
+        return part
+    return graph.value(part.operator.operand)
 
 
 def _folded(writer: ValueWriter, value: Value, parts: Sequence[Value]) -> Value:
