@@ -11,10 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks import _gpu_rows, _gpu_timing  # noqa: E402
+from benchmarks.gpu_suite import rows as gpu_rows  # noqa: E402
 from benchmarks.paper import cuke, gsparse  # noqa: E402
 from benchmarks.paper.figure import Figure  # noqa: E402
 from benchmarks.paper.measured import beside, by_setting, counters, cuke_times, cuke_training, memory, networks, on_gpu  # noqa: E402
+from benchmarks.timing import device as timing  # noqa: E402
 
 Recorded = set[str]
 
@@ -74,8 +75,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Recorded:
         (on_gpu, "give_back", nothing),
         (on_gpu, "in_turns", lambda *rest, **named: on_gpu.Measured({}, True)),
         (on_gpu, "module_code", told),
-        (_gpu_timing, "called_within", lambda *rest: "left out"),
-        (_gpu_rows.MatrixRow, "problem", lambda *rest: SimpleNamespace(check=None)),
+        (timing, "called_within", lambda *rest: "left out"),
+        (gpu_rows.MatrixRow, "problem", lambda *rest: SimpleNamespace(check=None)),
         (cuke_times, "_row_of", Scores),
         (cuke_training, "measured", trained),
         (memory, "peaks", peaks),

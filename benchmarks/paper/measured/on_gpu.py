@@ -186,7 +186,7 @@ def module_code(path: str, sizes: Mapping[str, int] | int, grad: bool, options: 
 def called_code(made: Any, grad: bool, frozen: frozenset[str] = frozenset()) -> Compilation:
     """The compilation of a module's calls on this device, with a backward pass of what is not `frozen` or without:
     where the usual one has the results in no kernels of their own, the module takes another."""
-    from benchmarks._gpu_rows import architecture
+    from benchmarks.gpu_suite.rows import architecture
     from explorer.runtime.export.plan import Plan
 
     compilation: Compilation = made.compilation.with_frozen(frozen).with_options(arch=architecture())
