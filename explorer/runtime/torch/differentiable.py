@@ -20,7 +20,6 @@ class Differentiable(torch.autograd.Function):  # type: ignore[misc]
             if needed and name not in module.learnt:
                 raise ValueError(f"{name} is an input, which has no gradient: declare it as a param, or detach it.")
         ctx.module, ctx.call, ctx.names, ctx.run = module, call, names, None
-        ctx.save_for_backward(*tensors)
         given = dict(zip(names, tensors, strict=True))
         results: tuple[Tensor, ...]
         if not any(wanted):
@@ -29,8 +28,8 @@ class Differentiable(torch.autograd.Function):  # type: ignore[misc]
         ctx.frozen = module.learnt.difference(name for name, needed in zip(names, wanted, strict=True) if needed)
         results, ctx.run = call.start(ctx.frozen, given)
         reads = () if ctx.run is None else ctx.run.reads
-        if reads or call.read:  # the caller may change them: PyTorch looks whether that was so
-            ctx.save_for_backward(*tensors, *(results[place] for place in reads), *call.read)
+        # The caller may change all of these: PyTorch looks whether that was so.
+        ctx.save_for_backward(*tensors, *[results[place] for place in reads], *call.read)
         return results
 
     @staticmethod
