@@ -76,13 +76,15 @@ def narrow(ids: Tensor, name: str, checked: bool) -> Tensor:
         low, high = (int(end) for end in torch.aminmax(ids))
         if low < 0 or high > MOST:
             raise ValueError(f"{name} holds {low if low < 0 else high}, which is not between 0 and {MOST}.")
-    return aligned(ids.detach().to(torch.int32))
+    # A copy in any case: the caller may write the next batch over its own before gradients are asked for.
+    return aligned(ids.detach().to(torch.int32, copy=True))
 
 
 def aligned(tensor: Tensor) -> Tensor:
-    """The tensor as kernels can read it: itself, or a copy of one that is not contiguous or begins between vectors, as
-    the gradients do that torch.cat hands back."""
-    tensor = tensor.contiguous()
+    """The tensor as kernels can read it: itself, or a copy of one that is not contiguous, that begins between vectors,
+    as the gradients do that torch.cat hands back, or whose memory holds its negative, as of a conjugate's imaginary
+    part."""
+    tensor = tensor.resolve_neg().contiguous()
     return tensor.clone() if tensor.data_ptr() % VECTOR_BYTES else tensor
 
 

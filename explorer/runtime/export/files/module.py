@@ -3,9 +3,9 @@ gradients a backward pass by its others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -261,14 +261,26 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         return results
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors  # raises where one was changed in place
+        given = dict(zip(ctx.names, saved, strict=False))
+        with torch.no_grad():
+            gradients = _Run.gradients(ctx, given, saved[len(given) :], upstreams)
+        if torch.is_grad_enabled():  # create_graph=True
+            found = _Once.apply(len(gradients), *gradients.values(), *given.values())
+            gradients = dict(zip(gradients, found, strict=True))
+        wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
+        return (None, None, None, None, *(gradients.get(name) if needed else None for name, needed in wanted))
+
+    @staticmethod
+    def gradients(
+        ctx: Any, given: Mapping[str, Tensor], results: Sequence[Tensor], upstreams: Sequence[Tensor]
+    ) -> dict[str, Tensor]:
+        """Those of all learnt tensors; `results` are what the caller has and the rest of the program reads."""
         module, program = ctx.module, ctx.module.gradients
         if program is None:
             raise ValueError("this extension was exported without gradients")
-        saved = ctx.saved_tensors  # raises where one was changed in place
-        given = dict(zip(ctx.names, saved, strict=False))
-        again = {name: each.detach() for name, each in zip(ctx.again, saved[len(given) :], strict=True)}
+        again = {name: each.detach() for name, each in zip(ctx.again, results, strict=True)}
         of_results = dict(zip(module.upstreams, upstreams, strict=True))
         arrays, sizes = module.arrays(program, ctx.made, ctx.counts, {**given, **of_results})
         last = program.run if program.rest is None else program.rest
@@ -276,6 +288,16 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         shapes = {name: each.shape for name, each in given.items()}
         gradients = module.shaped(found, ctx.made, shapes)
         # Summed in float32, and rounded once.
-        gradients = {name: module.pad(name, each.to(given[name].dtype)) for name, each in gradients.items()}
-        wanted = zip(ctx.names, ctx.needs_input_grad[4:], strict=True)
-        return (None, None, None, None, *(gradients.get(name) if needed else None for name, needed in wanted))
+        return {name: module.pad(name, each.to(given[name].dtype)) for name, each in gradients.items()}
+
+
+class _Once(torch.autograd.Function):  # type: ignore[misc]
+    """Gradients that hang on tensors, and have no gradients of their own: who asks for them is told."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *given: Tensor) -> tuple[Tensor, ...]:
+        return given[:count]
+
+    @staticmethod
+    def backward(ctx: Any, *upstreams: Tensor) -> NoReturn:
+        raise RuntimeError("Compiled gradients have no gradients themselves: what needs them is for eager PyTorch.")
