@@ -110,3 +110,16 @@ def test_a_readout_in_training_has_the_results_too() -> None:
     module = Pooled(pyg.global_mean_pool)
     found = explorer.trace(module, *taken("x edges batch graphs", graphs(9, 3, 14, 0)))
     hold(module, found.module(), taken("x edges batch graphs", graphs(12, 5, 12, 1)))
+
+
+class TwoGroupings(torch.nn.Module):
+    """Nodes in groups of two kinds, whose numbers are arguments."""
+
+    def forward(self, x, first, count, second, more):
+        return x.new_zeros(count, 4).index_add(0, first, x), x.new_zeros(more, 4).index_add(0, second, x.relu())
+
+
+def test_groups_of_two_kinds_that_numbers_count_are_refused() -> None:
+    first, second = torch.arange(10) % 3, torch.arange(10) % 6
+    with pytest.raises(ValueError, match="a number alone says how many there are"):
+        explorer.trace(TwoGroupings(), torch.randn(10, 4), first, 3, second, 6)

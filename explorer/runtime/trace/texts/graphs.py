@@ -112,7 +112,13 @@ def _sizes(translation: Translation, kinds: Kinds) -> dict[str, tuple[tuple[str,
         dim = set_dim(each.tensor) if each.kind == "input" else None
         if dim is not None:
             found[each.tensor.shape[dim]].append((each.place, dim))
-    return {of: tuple(found[translation.unions.lengths[of]]) for of in blocks}
+    told = {of: tuple(found[translation.unions.lengths[of]]) for of in blocks}
+    if not all(told.values()):
+        raise TraceError(
+            "rows of several kinds are told apart by the inputs that have a row for each, and of one kind a number "
+            "alone says how many there are, as of groups: hand in a tensor with its rows, or trace the parts apart."
+        )
+    return told
 
 
 def _along(result: Node) -> set[str]:
