@@ -65,7 +65,13 @@ def trace(module: Any, *example_inputs: Any, **named_inputs: Any) -> Traced:
     """See `explorer.trace`."""
     if not isinstance(module, torch.nn.Module):
         raise TraceError(f"a {type(module).__name__} is no torch.nn.Module: make it the forward of one.")
+    if torch.is_inference_mode_enabled():
+        raise TraceError("gradients are traced too, which torch.inference_mode() has none of: trace outside of it.")
+    if any(isinstance(each, TracedModule) for each in module.modules()):
+        raise TraceError("a module that was traced is compiled: trace the one that it takes the place of.")
     for path, each in own_of(module)[1].items():
+        if each.is_inference():
+            raise TraceError(f"{path} was made in torch.inference_mode(), so that it has no gradient: clone it.")
         if each.is_complex():
             raise TraceError(f"{path} is of complex numbers: keep its parts in a dimension, and take view_as_complex.")
         if each.is_floating_point() and each.dtype != torch.float32:

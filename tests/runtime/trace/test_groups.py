@@ -110,3 +110,32 @@ def test_a_readout_in_training_has_the_results_too() -> None:
     module = Pooled(pyg.global_mean_pool)
     found = explorer.trace(module, *taken("x edges batch graphs", graphs(9, 3, 14, 0)))
     hold(module, found.module(), taken("x edges batch graphs", graphs(12, 5, 12, 1)))
+
+
+class TwoGroupings(torch.nn.Module):
+    """Nodes in groups of two kinds, whose numbers are arguments."""
+
+    def forward(self, x, first, count, second, more):
+        return x.new_zeros(count, 4).index_add(0, first, x), x.new_zeros(more, 4).index_add(0, second, x.relu())
+
+
+def in_two_groupings(nodes: int, *counts: int) -> list[object]:
+    first, second = (torch.randint(count, (nodes,)) for count in counts)
+    return [torch.randn(nodes, 4), first, counts[0], second, counts[1]]
+
+
+def test_groups_of_two_kinds_have_the_numbers_that_are_handed_in() -> None:
+    module = TwoGroupings()
+    replacement = explorer.trace(module, *in_two_groupings(10, 3, 6)).module()
+    for nodes, *counts in ((12, 4, 5), (7, 9, 2), (5, 8, 8), (8, 8, 3)):
+        hold(module, replacement, in_two_groupings(nodes, *counts))
+
+
+def test_groups_of_two_kinds_that_ids_alone_count_are_refused() -> None:
+    class Counted(torch.nn.Module):
+        def forward(self, x, first, second):
+            return TwoGroupings()(x, first, int(first.max()) + 1, second, int(second.max()) + 1)
+
+    first, second = torch.arange(10) % 3, torch.arange(10) % 6
+    with pytest.raises(ValueError, match="how many there are of one kind is computed of ids alone"):
+        explorer.trace(Counted(), torch.randn(10, 4), first, second)

@@ -111,7 +111,9 @@ class Arguments:
 
     def tensors(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors of a call. Raises ValueError for one that the trace is not of."""
-        if not named and len(args) == len(self._in_places):  # as most calls are: to bind takes longer than a kernel
+        if (
+            args and not named and len(args) == len(self._in_places)
+        ):  # as most calls are: to bind takes longer than a kernel
             if self._plain and all(map(_is_such, args, self._expected)):
                 return dict(zip(self._in_places, args, strict=True))
             bound = dict(zip(self._in_places, args, strict=True))
@@ -171,6 +173,8 @@ def _bound(signature: inspect.Signature, args: tuple[Any, ...], named: Mapping[s
 def _check(name: str, tensor: Any) -> None:
     if tensor.device.type != "cpu":
         raise TraceError(f"{name} is on {tensor.device}: trace on the CPU; what comes out runs on either.")
+    if tensor.is_inference():
+        raise TraceError(f"{name} was made in torch.inference_mode(), which no gradient passes: hand in a clone of it.")
     if tensor.is_floating_point() and tensor.dtype != torch.float32:
         raise TraceError(f"{name} is of {tensor.dtype}: the language computes in 32-bit floats.")
     if tensor.is_complex() or tensor.layout != torch.strided:

@@ -62,9 +62,9 @@ class Recorded:
         taken = (each for each in self.given if each.kind == "input" or not each.tensor.is_floating_point())
         return {each.place: each.tensor for each in taken}
 
-    def copied(self, module: Any) -> dict[int, Any]:
-        """By the identity of its copy, each parameter and buffer of the module that was run."""
-        own = own_of(module)[1]
+    def copied(self, own: Mapping[str, Any]) -> dict[int, Any]:
+        """By the identity of its copy, each of the module's `own` parameters and buffers, as they were before: PyTorch
+        leaves copies in a module that has two names."""
         return {id(each.tensor): own[each.path] for each in self.given if each.kind != "input"}
 
     @property
@@ -78,13 +78,13 @@ def record(module: Any, inputs: Mapping[str, Any], arguments: Arguments, others:
     takes out of one where no operator is seen is then another. Raises TraceError for what the module changes, and where
     it returns no tensor. A flag that it sets is as it stays in the second run."""
     module = apart(module)
-    before = state(module, {})
+    before, own = state(module, {}), own_of(module)[1]
     first = _recorded(module, inputs, arguments, others)
-    if not (after := changed(before, (held := state(module, first.copied(module))))):
+    if not (after := changed(before, (held := state(module, first.copied(own))))):
         return first
     if only_set(before, held):
         second = _recorded(module, inputs, arguments, others)
-        if not changed(held, state(module, second.copied(module))):
+        if not changed(held, state(module, second.copied(own))):
             return second
     raise TraceError(
         f"forward changes what the module holds, {after[0].removeprefix('.')}: a text only computes, and keeps nothing "

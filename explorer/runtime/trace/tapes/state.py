@@ -70,6 +70,6 @@ def _held(path: str, each: Any, seen: set[int], copies: Mapping[int, Any]) -> It
             yield from _held(f"{path}[{at}]", inner, seen, copies)
     elif isinstance(each, set | frozenset):
         yield f"{path} in all", len(each)
-    else:
-        for name, inner in getattr(each, "__dict__", {}).items():
+    elif isinstance(inside := getattr(each, "__dict__", None), dict):  # objects of C may say anything there
+        for name, inner in inside.items():
             yield from _held(f"{path}.{name}", inner, seen, copies)

@@ -128,7 +128,13 @@ def _sizes(translation: Translation, kinds: Kinds) -> dict[str, tuple[Rows, ...]
     for each in translation.given.values():
         for end in range(2) if each.kind == "input" and set_dim(each.tensor) == 1 else ():
             found[int(each.tensor[end].max()) + 1].append(Rows(each.place, 1, end))
-    return {of: _told(found[translation.unions.lengths[of]]) for of in blocks}
+    told = {of: _told(found[translation.unions.lengths[of]]) for of in blocks}
+    if not all(told.values()):
+        raise TraceError(
+            "rows of several kinds are told apart by the inputs that have a row for each, or their number, and how many "
+            "there are of one kind is computed of ids alone: hand in their number, or trace the parts apart."
+        )
+    return told
 
 
 def _told(places: Iterable[Rows]) -> tuple[Rows, ...]:

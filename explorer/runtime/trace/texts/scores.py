@@ -70,6 +70,7 @@ def write_score(name: str, translation: Translation, given_ids: dict[str, str]) 
     lengths = {f"rows of {name}": len(each.tensor) for name, each in translation.given.items() if each.tensor.dim()}
     slots, sets = _indices(list(translation.maps.values()), brought, lengths, set(used))
     sets = {each: sets.get(each) or sets[node.set] for each, node in used.items() if node.set}
+    slots = [each for each in slots if each.of in {*_SETS, *sets.values()}]  # no table declares the others
     _same_lengths(translation, {each: of for each, of in sets.items() if each not in brought})
     given = {**translation.given, **translation.numbers}
     names = {*used, *sets.values()}
