@@ -131,8 +131,8 @@ def _sizes(translation: Translation, kinds: Kinds) -> dict[str, tuple[Rows, ...]
     told = {of: _told(found[translation.unions.lengths[of]]) for of in blocks}
     if not all(told.values()):
         raise TraceError(
-            "rows of several kinds are told apart by the inputs that have a row for each, or their number, and how many "
-            "there are of one kind is computed of ids alone: hand in their number, or trace the parts apart."
+            "rows of several kinds are told apart by the inputs that have a row for each, or their number, and how "
+            "many there are of one kind is computed of ids alone: hand in their number, or trace the parts apart."
         )
     return told
 
