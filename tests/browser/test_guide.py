@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.driving import DISTMULT, change, edit_of, editor_text, expect_edit_after, reload, write
+from tests.browser.driving import A_MOMENT, DISTMULT, change, edit_of, editor_text, expect_edit_after, reload, write
 from tests.browser.test_accessibility import AXE, violations
 
 pytestmark = pytest.mark.browser
@@ -223,3 +223,52 @@ def test_a_figure_of_a_paper_opens_what_it_is_about(open_page: OpenPage) -> None
     expect(page.locator("#pane-0")).to_have_attribute("data-stage", "kernels")
     expect(page.locator("#pane-0")).to_contain_text("sort the rows by how many elements")
     expect(page.locator("[data-option=balance]")).to_be_checked()
+
+
+def test_a_pasted_module_is_told_how_it_is_imported(open_page: OpenPage) -> None:
+    page = open_page(width=1280, height=720)
+    edit_of(page)
+    write(page, Path("examples/pytorch/transe.py").read_text(encoding="utf-8"))
+    told = page.get_by_role("group", name="From Python")
+    expect(told).to_be_in_viewport(ratio=1)
+    expect(told).to_contain_text("explorer import model.py:example")
+    told.get_by_role("button", name="How").click()
+    expect(page.locator("#sheet")).to_contain_text("returns the module and its inputs")
+    page.keyboard.press("Escape")
+    write(page, DISTMULT.replace("R[r]", "Q[r]"))
+    expect(page.locator("#problems")).to_contain_text("Q")
+    expect(told).to_have_count(0)
+
+
+def test_what_moves_under_a_resting_pointer_is_not_explained(open_page: OpenPage) -> None:
+    page = open_page("/", width=1280, height=720)
+    edit_of(page)
+    box = page.locator(".opts > summary").bounding_box()
+    assert box
+    at = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.click(*at)
+    page.wait_for_function("([x, y]) => document.elementFromPoint(x, y).closest('.op')", arg=at)
+    for _ in range(3):
+        page.evaluate(A_MOMENT)
+    expect(page.locator("#hint")).to_be_hidden()
+    page.mouse.move(at[0], at[1] - 34)  # to another option
+    expect(page.locator("#hint")).to_be_visible()
+
+
+def test_names_have_room_in_the_menu_on_a_projector_and_where_stages_are_stale(open_page: OpenPage) -> None:
+    page = open_page("/", width=1280, height=720)
+    edit_of(page)
+    page.locator(".pick").click()
+    boxes = [page.locator(of).first.bounding_box() for of in ("#examples h2 .btn", "#examples a")]
+    assert boxes[0]
+    assert boxes[1]
+    assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
+    page.keyboard.press("Escape")
+    is_cut = "(element) => element.scrollWidth > element.clientWidth"
+    page.locator(".top > [data-act=projector]").click()
+    assert page.locator("#example-file").evaluate(is_cut) is False
+    page.keyboard.press("v")
+    change(page, "return", "retrn")
+    expect(page.locator("#problems li")).to_have_count(1)
+    for pill in page.locator("#panes [data-old]").all():
+        assert pill.evaluate(is_cut) is False

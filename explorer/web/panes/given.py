@@ -16,7 +16,7 @@ from explorer.runtime.targets.table import TARGETS, USUAL
 from explorer.tuner import shipped
 from explorer.web import limits, settings
 from explorer.web.panes import code, decisions, patches, views
-from explorer.web.panes.highlight import quoted
+from explorer.web.panes.highlight import is_python, quoted
 from explorer.web.templates.environment import TEMPLATES
 
 
@@ -57,4 +57,5 @@ def give(most_panes: int) -> None:
         shown=decisions.shown,
         json_value=decisions.json_value,
         quoted=quoted,
+        is_python=is_python,
     )

@@ -12,6 +12,8 @@ let asked = null;
 let timer;
 /** @type {Element | null} what the shown hint describes */
 let described = null;
+/** @type {MouseEvent | null} the last press: what comes to lie under the pointer because of it was not pointed at */
+let press = null;
 
 const hint = () => byId("hint");
 
@@ -90,6 +92,8 @@ function hide() {
 /** @param {MouseEvent} event */
 function pointed({ target, clientX, clientY }) {
   clearTimeout(timer);
+  if (press?.clientX === clientX && press.clientY === clientY) return;
+  press = null;
   const element = target instanceof Element ? target : null;
   if (!element || element.closest("#hint")) return;
   timer = setTimeout(async () => {
@@ -180,6 +184,7 @@ export function startExplaining() {
     else hide();
   });
   document.addEventListener("pointerdown", hide);
+  document.addEventListener("mousedown", (event) => (press = event)); // in whole pixels, as mouseover is
   document.addEventListener("scroll", hide, { capture: true, passive: true });
   document.addEventListener("keydown", ({ key }) => key === "Escape" && hide());
   document.addEventListener("mouseleave", hide);

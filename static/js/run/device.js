@@ -46,7 +46,8 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
     HEIGHT - MARGIN.bottom - ((HEIGHT - MARGIN.top - MARGIN.bottom) * Math.log(value / low)) / Math.log(high / low);
   const label = `${short(reached)}FLOP/s at ${short(intensity)} operations a byte`;
   const bottom = HEIGHT - MARGIN.bottom;
-  const under = y(reached) + 18 < bottom; // else the ticks would be written over
+  const isAbove = reached > bandwidth * Math.min(intensity, ridge); // of what caches hold
+  const under = !isAbove && y(reached) + 18 < bottom; // else the ticks would be written over
   const beside = { x: x(intensity), y: y(reached) + (under ? 18 : -10), "text-anchor": intensity > ridge ? "end" : "start" };
   // The slope's name goes along it, on the side where no run is.
   const degrees = (Math.atan2(y(peak) - y(bandwidth * left), x(ridge) - x(left)) * 180) / Math.PI;
@@ -65,7 +66,7 @@ function drawRoofline(figure, { limits, ceilings, median_ms: median }) {
       ]),
       s("path.ref", { d: `M${x(left)} ${y(bandwidth * left)}L${x(ridge)} ${y(peak)}H${x(right)}` }),
       s("text", { x: x(right), y: y(peak) - 5, "text-anchor": "end" }, `${short(peak)}FLOP/s fp32`),
-      s("text", { x: 8, y: -4, transform: along }, `${short(bandwidth)}B/s copy`),
+      s("text", { x: 8, y: isAbove ? 13 : -4, transform: along }, `${short(bandwidth)}B/s copy`),
       s("circle.meh", { cx: x(intensity), cy: y(reached), r: 4.5 }),
       s("text.ma", beside, `${short(reached)}FLOP/s`),
       s("text", { x: 0, y: 10 }, word),

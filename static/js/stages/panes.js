@@ -1,6 +1,6 @@
 // The panes and the rail: which stage stands where, at which pass, and what can be taken away from it.
 import { repaint } from "../model/compile.js";
-import { around, byId, need, query, queryAll } from "../dom.js";
+import { around, byId, h, need, query, queryAll } from "../dom.js";
 import { emit, freshPane, isBroken, on, state } from "../state.js";
 import { say } from "../page.js";
 import { allThere, startSwaps } from "./patches.js";
@@ -253,7 +253,7 @@ function restore() {
 function showStale(isStale) {
   root().classList.toggle("stale", isStale);
   for (const pill of root().querySelectorAll("[data-old]")) {
-    pill.textContent = isStale ? `stale, from edit ${state.good}` : "";
+    pill.replaceChildren(...(isStale ? ["stale", h("span.w", `, from edit ${state.good}`)] : []));
   }
 }
 
