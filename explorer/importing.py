@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import inspect
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +75,24 @@ def _example(made: Any, path: str, name: str) -> tuple[Any, tuple[Any, ...]]:
             f"{path}:{name}: it returns a {type(made_of).__name__}: a module and its inputs are needed, as in return "
             "model, h, r, t"
         )
-    return made_of[0], tuple(made_of[1:])
+    module, *inputs = made_of
+    return module, _laid_out(module, inputs)
+
+
+def _laid_out(module: Any, inputs: list[Any]) -> tuple[Any, ...]:
+    """The inputs of a module's call: also those that stand in one tuple, as `torch.export` takes them, where the module
+    takes as many and not the tuple."""
+    if len(inputs) == 1 and isinstance(inputs[0], tuple) and not _takes(module, inputs) and _takes(module, inputs[0]):
+        return inputs[0]
+    return tuple(inputs)
+
+
+def _takes(module: Any, inputs: Sequence[Any]) -> bool:
+    try:
+        inspect.signature(module.forward).bind(*inputs)
+    except (AttributeError, TypeError):
+        return False
+    return True
 
 
 def _inputs(module: Any, path: str) -> tuple[Any, ...]:

@@ -24,6 +24,9 @@ tried = Scores()
 tried.example_inputs = example()[1:]
 tried_by_a_method = Scores()
 tried_by_a_method.example_inputs = lambda: example()[1:]
+def in_a_tuple():
+    return Scores(), example()[1:]
+
 one = torch.nn.Softmax(0)
 one.example_inputs = torch.randn(5)
 
@@ -62,7 +65,7 @@ def model(tmp_path, monkeypatch):
     return tmp_path / "imported_model.py"
 
 
-@pytest.mark.parametrize("name", ["example", "tried", "tried_by_a_method"])
+@pytest.mark.parametrize("name", ["example", "in_a_tuple", "tried", "tried_by_a_method"])
 def test_it_writes_the_text(capsys, model, name) -> None:
     status, out, err = called(capsys, "import", f"{model}:{name}")
     assert (status, out) == (0, TEXT)
