@@ -32,11 +32,12 @@ RUN_MEMORY = 4 * GIB
 RUN_SECONDS = 120.0
 """Wall-clock limit of a run on the command line; the web's is in `explorer.web.limits`."""
 
-_START_SECONDS = 180.0
-"""The first rehearsal on a computer compiles the simulator: 15 s of one core's time, more where others share it."""
+_START_SECONDS = 600.0
+"""The first rehearsal on a computer compiles the simulator: 15 s of one core's time, many times as long where others
+share it. One that is ended before has kept nothing, and the next would begin again."""
 _STARTING: dict[Role, str] = {
     "compile": "starting a process for compilations",
-    "run": "starting a process for runs (the first on a computer compiles the simulator: half a minute)",
+    "run": "starting a process for runs (the first on a computer compiles the simulator: 15 s of a core's time)",
     "run-compiling": "starting a process for runs",
     "run-once": "starting a process for the run",
     "reuse": "starting a process for reuse distances",
