@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
 
 Tensor = Any
 """A torch.Tensor."""
+# AOTAutograd asks it as well; where a PyTorch has it not, what a run has left stays as long as its graph.
+keeps_graph: Callable[[], bool] = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
+"""Whether the backward pass that runs now may run again (`retain_graph`)."""
 
 
 class Differentiable(torch.autograd.Function):  # type: ignore[misc]
@@ -38,6 +42,8 @@ class Differentiable(torch.autograd.Function):  # type: ignore[misc]
         with torch.no_grad():
             gradients = ctx.call.gradients(ctx.frozen, ctx.run, tensors, upstreams)
             found = {n: ctx.module.pad(n, _rounded(each, tensors[n].dtype)) for n, each in gradients.items()}
+        if not keeps_graph():  # as PyTorch lets go of saved tensors, for a loss that is summed up keeps its graph
+            ctx.run = None
         if torch.is_grad_enabled():  # create_graph=True
             found = dict(zip(found, _Once.apply(len(found), *found.values(), *tensors.values()), strict=True))
         wanted = zip(ctx.names, ctx.needs_input_grad[3:], strict=True)

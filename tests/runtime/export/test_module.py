@@ -61,6 +61,24 @@ def test_gradients_of_a_result_that_was_changed_in_place_are_refused():
         result.sum().backward()
 
 
+def test_what_a_run_has_left_goes_with_its_backward_pass():
+    class Squared(Exponential):
+        """exp(E) ** 2, whose gradient is made of what the caller does not get."""
+
+        result = program(operator(lambda E: [(2 * E).exp()], ("E",), "out"))
+        gradients = program(
+            operator(lambda E: [(2 * E).exp(), 2 * (2 * E).exp()], ("E",), "out", "left"),
+            operator(slope, ("left", "up"), "grad_E"),
+        )
+
+    result = Squared()()
+    assert [*result.grad_fn.left] == ["left"]
+    first = torch.autograd.grad(result.sum(), result.grad_fn.module.E, retain_graph=True)
+    assert result.grad_fn.left
+    torch.testing.assert_close(torch.autograd.grad(result.sum(), result.grad_fn.module.E), first)
+    assert not result.grad_fn.left
+
+
 def test_gradients_of_gradients_are_refused_where_somebody_asks_for_them():
     made = Exponential()
     result = made().sum()

@@ -46,6 +46,27 @@ def test_a_parameter_may_have_other_memory_before_its_gradient_is_asked_for(pret
     torch.testing.assert_close(module.E.grad, want)
 
 
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_loss_that_is_kept_keeps_no_memory_of_its_backward_pass(request: Any, device: str) -> None:
+    if device == "gpu":
+        request.getfixturevalue("pretended_gpu")
+    module, (h, t) = scored(entity=ENTITIES)
+    result = module(h, t)
+    loss = result.sum()
+    assert result.grad_fn.run is not None
+    loss.backward()
+    assert result.grad_fn.run is None
+    with pytest.raises(RuntimeError, match="a second time"):
+        loss.backward()
+
+
+def test_a_graph_that_is_retained_has_its_gradients_again() -> None:
+    module, (h, t) = scored(entity=ENTITIES)
+    loss = module(h, t).sum()
+    first, again = (torch.autograd.grad(loss, module.E, retain_graph=retained) for retained in (True, False))
+    torch.testing.assert_close(again, first)
+
+
 def test_a_copy_of_a_structure_knows_nothing_by_what_the_other_held() -> None:
     module, (h, t) = scored()
     structure = module.prepare(h, t)

@@ -15,6 +15,8 @@ from .maps import ComputedMap, DeclaredMap
 
 Sizes = Mapping[str, int]
 """By set, the number of its elements."""
+keeps_graph: Callable[[], bool] = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
+"""Whether the backward pass that runs now may run again (`retain_graph`); where PyTorch does not say, it may."""
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,8 @@ class _Run(torch.autograd.Function):  # type: ignore[misc]
         given = dict(zip(ctx.names, saved, strict=False))
         with torch.no_grad():
             gradients = _Run.gradients(ctx, given, saved[len(given) :], upstreams)
+        if not keeps_graph():  # as PyTorch lets go of saved tensors
+            ctx.left = {}
         if torch.is_grad_enabled():  # create_graph=True
             found = _Once.apply(len(gradients), *gradients.values(), *given.values())
             gradients = dict(zip(gradients, found, strict=True))
