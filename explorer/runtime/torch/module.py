@@ -239,8 +239,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             repeated = self._repeated.get(like)
             if repeated is not None and not is_capturing():
                 return repeated.call(ids)
-            if like in self._calls:
-                structure, counts = self._calls[like]
+            if (found_before := self._calls.get(like)) is not None:  # at once, for another thread may drop it
+                structure, counts = found_before
                 rows = {name: counts[index_set] for name, index_set in self._leads_to.items()}
                 found = narrowed(ids, rows if self.check_indices else None)
                 if found is not None:  # or all is looked at, to say what is wrong
@@ -255,8 +255,11 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
         if like is None:
             return self._on_structure(structure, tensors)
         counts = self._check(structure, tensors)
-        if len(self._calls) < MOST_CALLS:
-            self._calls[like] = structure.with_maps({}), counts
+        if len(self._calls) >= MOST_CALLS:
+            eldest, *_ = self._calls
+            self._calls.pop(eldest, None)
+            self._repeated.pop(eldest, None)
+        self._calls[like] = structure.with_maps({}), counts
         return _Call(self, structure, counts)
 
     def _on_structure(self, structure: Structure, tensors: Mapping[str, Tensor]) -> _Call | RepeatedCall:

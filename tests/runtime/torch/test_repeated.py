@@ -194,6 +194,18 @@ def test_tables_that_begin_between_vectors_are_read_as_they_were(calls: Any) -> 
     assert len(calls) == 1
 
 
+def test_of_many_kinds_of_calls_the_last_are_repeated(calls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_module, "MOST_CALLS", 3)
+    made = dots()
+    for batch in (2, 3, 4, 5, 6):
+        for _ in range(3):
+            given = ids(batch)
+            torch.testing.assert_close(made(*given), wanted(made, *given))
+        assert len(made._calls) <= 3
+        assert made._repeated.keys() <= made._calls.keys()
+    assert len(calls) == 5
+
+
 def test_calls_without_checks_wait_for_nothing(calls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = dots(check_indices=False)
     monkeypatch.setattr(device_ids.Checked, "wait", lambda self: pytest.fail("nobody asked for a check"))
