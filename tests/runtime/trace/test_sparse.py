@@ -8,6 +8,7 @@ import explorer
 
 torch = pytest.importorskip("torch", reason="the modules are PyTorch's, which this machine does without")
 
+from explorer.runtime.trace.tapes.nested import matrix_taken_apart  # noqa: E402
 from tests.runtime.trace import sparse_modules as modules  # noqa: E402
 from tests.runtime.trace.held import hold, redraw  # noqa: E402
 from tests.runtime.trace.sparse_modules import NODES, matrix  # noqa: E402
@@ -70,6 +71,19 @@ def test_nonzeros_that_are_not_in_order_or_twice_are_those_of_the_module() -> No
     ends = torch.tensor([[3, 0, 3, 1], [1, 2, 1, 0]])
     adj = torch.sparse_coo_tensor(ends, torch.randn(4), (5, 5))
     torch.testing.assert_close(replacement(rows(5, 1), adj), module(rows(5, 1), adj))
+
+
+def test_many_matrices_in_turn_have_the_indices_that_they_had() -> None:
+    many = [matrix(NODES, NODES, 40 + number, number) for number in range(9)]
+    first, again = ([matrix_taken_apart("a", each)[1]["a.indices"] for each in many] for _ in range(2))
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    many[0].mul_(2)
+    made, parts = matrix_taken_apart("a", many[0])
+    assert parts["a.indices"] is not first[0], "PyTorch counts that it was changed"
+    assert torch.equal(made.of(parts).to_dense(), many[0].to_dense())
+    with torch.inference_mode():
+        unseen = matrix(NODES, NODES, 40, 0)
+        assert torch.equal(matrix_taken_apart("a", unseen)[1]["a.indices"], unseen.indices())
 
 
 def test_the_nonzeros_of_a_matrix_that_comes_again_are_read_once() -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-
-from explorer.runtime.torch.cache import Kept
+from torch.utils.weak import WeakIdKeyDictionary
 
 _NESTED = dict, list, tuple
 
@@ -46,8 +45,9 @@ class Matrix:
         return made if self.layout == torch.sparse_coo else made.to_sparse_csr()
 
 
-_INDICES: Kept[Any] = Kept()
-"""The indices of matrices that come again, as tensors that are the same ones each time."""
+_INDICES: Any = WeakIdKeyDictionary()
+"""By matrix, how often it had been changed and its indices: those of one that comes again are the same tensor, which a
+graph is kept by. They go with the matrix."""
 
 
 def matrix_taken_apart(name: str, matrix: Any) -> tuple[Matrix, dict[str, Any]]:
@@ -59,9 +59,19 @@ def matrix_taken_apart(name: str, matrix: Any) -> tuple[Matrix, dict[str, Any]]:
         whole = whole.coalesce()
     leaves = [Leaf(f"{name}.{part}") for part in ("indices", "values", "rows", "columns")]
     made = Matrix(leaves[0], leaves[1], leaves[2], leaves[3], layout)
-    indices = _INDICES.get({name: matrix}, (), lambda: whole.indices().detach())
-    parts = indices, whole.values(), *map(torch.tensor, matrix.shape)
+    parts = _indices(matrix, whole), whole.values(), *map(torch.tensor, matrix.shape)
     return made, dict(zip((made.indices.name, made.values.name, *made.sizes), parts, strict=True))
+
+
+def _indices(matrix: Any, whole: Any) -> Any:
+    """The indices of a matrix, which is `whole` with its nonzeros in order."""
+    if matrix.is_inference():  # whose changes are not counted
+        return whole.indices().detach()
+    version, found = _INDICES.get(matrix, (None, None))
+    if version != matrix._version:
+        found = whole.indices().detach()
+        _INDICES[matrix] = matrix._version, found
+    return found
 
 
 def is_matrix(each: Any) -> bool:
