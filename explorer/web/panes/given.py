@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from explorer.compiler.language.parsing.pasted import is_python
 from explorer.compiler.options import (
     ARCHITECTURES,
     EDGES,
@@ -16,7 +17,7 @@ from explorer.runtime.targets.table import TARGETS, USUAL
 from explorer.tuner import shipped
 from explorer.web import limits, settings
 from explorer.web.panes import code, decisions, patches, views
-from explorer.web.panes.highlight import is_python, quoted
+from explorer.web.panes.highlight import quoted
 from explorer.web.templates.environment import TEMPLATES
 
 

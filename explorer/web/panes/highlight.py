@@ -136,15 +136,6 @@ def _pick_out(line: Sequence[Piece], words: Sequence[Range]) -> Iterator[Piece]:
         begin += len(text)
 
 
-_OF_PYTHON = re.compile(r"^(?:import|from|class) ", re.MULTILINE)
-"""How lines begin that Python has at the margin, and the language nowhere."""
-
-
-def is_python(text: str) -> bool:
-    """Whether a text that is no model is one of Python, such as somebody pastes a module."""
-    return _OF_PYTHON.search(text) is not None
-
-
 def quoted(text: str) -> Markup:
     """A sentence with what stands in quotes set as code; all of it escaped."""
     pieces = re.split(r"(`[^`]+`|'[^']+')", text)

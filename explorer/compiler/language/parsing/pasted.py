@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lark import Token
@@ -28,18 +29,26 @@ METHODS = {
     "forward": "Its lines are the body of the definition.",
 }
 """What becomes of a module's methods; of any other, a `def` of the language."""
+CLASS, IMPORTS = "class", ("import", "from")
+_PYTHON = re.compile(rf"^(?:{'|'.join((CLASS, *IMPORTS))}) |^ *def +\w+\( *self\b", re.MULTILINE)
+"""How lines begin that Python has and the language has nowhere."""
 BEFORE_VALUES = ("return", "in", "for")
 """Words behind which a bracket begins a value."""
 METHOD = "A function stands before what it takes, as in sum(x), and its name has no dot."
+
+
+def is_python(text: str) -> bool:
+    """Whether a text that does not parse is Python's, such as a module that somebody pastes."""
+    return _PYTHON.search(text) is not None
 
 
 def describe_pasted(line: Sequence[Token], position: int) -> Description | None:
     """What a line of PyTorch or Python is here; None for any other line. The line ends with its _NEWLINE."""
     words = [str(token) for token in line[:-1]]
     whole = join(span_of(line[0]), span_of(line[-2])) if len(line) > 1 else span_of(line[0])
-    if words[:1] == ["class"]:
+    if words[:1] == [CLASS]:
         return "the language has no classes", span_of(line[0]), HEADERS, ()
-    if words[:1] in (["import"], ["from"]):
+    if words[:1] and words[0] in IMPORTS:
         delete = Fix("Delete this line", whole, "")
         return "the language has no imports", span_of(line[0]), "All its functions are there.", (delete,)
     if words[:1] == ["def"] and "self" in words:

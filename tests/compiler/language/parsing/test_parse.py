@@ -10,6 +10,7 @@ from explorer.compiler.language.diagnostics import DiagnosticsError
 from explorer.compiler.language.parsing import parse as parsing
 from explorer.compiler.language.parsing import syntax
 from explorer.compiler.language.parsing.parse import LARGEST_TEXT, parse
+from explorer.compiler.language.parsing.pasted import is_python
 
 from ..helpers import check, errors_of, found, graph_of, model, place
 
@@ -248,3 +249,18 @@ def test_a_parser_of_kept_tables_reads_as_the_one_that_made_them(monkeypatch: py
         parsing._lark.cache_clear()
         trees.append([parsing.parse(text) for text in texts])
     assert trees[0] == trees[1] == trees[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_its"),
+    [
+        ("import torch\n", True),
+        ("x = 1\nfrom torch import nn\n", True),
+        ("class TransE(nn.Module):\n    pass\n", True),
+        ("    def forward(self, h, r, t):\n        return h\n", True),
+        ("# import of a class\nscore Classes(h: entity):\n    classy = E[h]\n    return important\n", False),
+        ("def half(x):\n    return x / 2\n", False),
+    ],
+)
+def test_a_text_of_python_is_told_from_one_with_mistakes(text: str, is_its: bool) -> None:
+    assert is_python(text) is is_its
