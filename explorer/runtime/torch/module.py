@@ -239,8 +239,8 @@ class CompiledModule(nn.Module):  # type: ignore[misc]  # type checking does wit
             repeated = self._repeated.get(like)
             if repeated is not None and not is_capturing():
                 return repeated.call(ids)
-            if (found_before := self._calls.get(like)) is not None:  # at once, for another thread may drop it
-                structure, counts = found_before
+            if (known := self._calls.get(like)) is not None:  # at once, for another thread may drop it
+                structure, counts = known
                 rows = {name: counts[index_set] for name, index_set in self._leads_to.items()}
                 found = narrowed(ids, rows if self.check_indices else None)
                 if found is not None:  # or all is looked at, to say what is wrong

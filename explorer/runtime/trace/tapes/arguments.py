@@ -111,9 +111,8 @@ class Arguments:
 
     def tensors(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors of a call. Raises ValueError for one that the trace is not of."""
-        if (
-            args and not named and len(args) == len(self._in_places)
-        ):  # as most calls are: to bind takes longer than a kernel
+        # As most calls are: to bind takes longer than a kernel.
+        if args and not named and len(args) == len(self._in_places):
             if self._plain and all(map(_is_such, args, self._expected)):
                 return dict(zip(self._in_places, args, strict=True))
             bound = dict(zip(self._in_places, args, strict=True))
